@@ -1,0 +1,48 @@
+# Every target sets up for itself. Paths are relative, because make cannot quote a folder with spaces in its name.
+PYTHON ?= python3
+PY := .venv/bin/python
+JUPYTER := $(PY) -m jupyterlab --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate
+
+# A clone that was moved, or whose Python was replaced, is set up anew.
+ifneq ($(wildcard .venv/ready),)
+ifneq ($(shell $(PY) -c "import labkit, pathlib; print(pathlib.Path(labkit.__file__).resolve().parents[2] == pathlib.Path.cwd().resolve())" 2>/dev/null),True)
+$(shell rm -f .venv/ready)
+endif
+endif
+
+.PHONY: help lab demo test lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
+
+lab: .venv/ready ## open JupyterLab on the first notebook
+	@$(JUPYTER) $$([ "$$(id -u)" != 0 ] || echo --allow-root) notebooks/00-start-here.ipynb
+
+demo: .venv/ready ## run the four moves against one requestState
+	@$(PY) -m labkit demo
+
+test: .venv/ready ## lint, types, tests, and every notebook compared with its committed outputs
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -m pytest
+	$(PY) -m pytest --nbval notebooks/
+
+lock: .venv/ready ## write requirements.lock anew from pyproject.toml
+	$(PY) -m uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --upgrade --quiet --output-file requirements.lock
+
+clean: ## remove the environment and every cache
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or newer is needed, and $(PYTHON) is none: name one, as in: make PYTHON=python3.12 lab"; exit 1; }
+	@echo "Setting up .venv, once; this takes about half a minute …"
+	@$(PYTHON) -m venv --clear .venv
+	@sed -n '/^uv==/,/# via/p' requirements.lock > .venv/uv.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r .venv/uv.lock
+	@$(PY) -m uv pip install --python $(PY) --require-hashes -r requirements.lock
+	@$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,51 @@
+"""Helpers of the notebook series "Securing requestState with OpenBao".
+
+Everything public is a name of this module, and is loaded when it is first used: `python -m labkit` has to answer
+quickly, and on machines where a package is still missing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from labkit.bucket import Bucket as Bucket
+    from labkit.checks import check as check
+    from labkit.checks import expect_refusal as expect_refusal
+    from labkit.janitor import build_janitor as build_janitor
+    from labkit.key_ring import load_key_ring as load_key_ring
+    from labkit.lab import Lab as Lab
+    from labkit.lab import start as start
+    from labkit.openbao import LabError as LabError
+    from labkit.openbao import OpenBaoUnavailable as OpenBaoUnavailable
+    from labkit.single_use import AlreadyRedeemed as AlreadyRedeemed
+    from labkit.single_use import SingleUse as SingleUse
+    from labkit.transit import TransitCodec as TransitCodec
+
+_HOMES = {
+    "AlreadyRedeemed": "single_use",
+    "Bucket": "bucket",
+    "Lab": "lab",
+    "LabError": "openbao",
+    "OpenBaoUnavailable": "openbao",
+    "SingleUse": "single_use",
+    "TransitCodec": "transit",
+    "build_janitor": "janitor",
+    "check": "checks",
+    "expect_refusal": "checks",
+    "load_key_ring": "key_ring",
+    "start": "lab",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"labkit has no {name!r}; it has {', '.join(sorted(_HOMES))}")
+    return getattr(import_module(f"labkit.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

@@ -1,0 +1,87 @@
+"""The moves of an attacker who holds one `requestState`, one function each; and the honest move to compare with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, ElicitResult, InputRequiredResult, TextContent
+
+from labkit.janitor import QUESTION, TOOL
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a client holds between the rounds: the arguments it sent and the state it was given."""
+
+    prefix: str
+    state: str
+
+    def __repr__(self) -> str:
+        return f"Question(prefix={self.prefix!r}, state={self.state[:3]}…)"
+
+
+async def ask(client: Client, prefix: str) -> Question:
+    """Play round 1 and return what the client now holds.
+
+    Raises:
+        ValueError: the server asked nothing; the message is what it said instead.
+    """
+    result = await client.session.call_tool(TOOL, {"prefix": prefix}, allow_input_required=True)
+    if not isinstance(result, InputRequiredResult) or result.request_state is None:
+        raise ValueError(f"no question came back for {prefix!r}: {text_of(result)}")
+    return Question(prefix, result.request_state)
+
+
+async def confirm(client: Client, question: Question) -> CallToolResult | InputRequiredResult:
+    """Play round 2 honestly: the same arguments, the same state, and a yes.
+
+    Raises:
+        MCPError: the boundary refused the state.
+    """
+    yes = ElicitResult(action="accept", content={"confirm": True})
+    result: Any = await client.session.call_tool(
+        TOOL,
+        {"prefix": question.prefix},
+        input_responses={QUESTION: yes},
+        request_state=question.state,
+        allow_input_required=True,
+    )
+    return result  # type: ignore[no-any-return]
+
+
+async def tamper_one_byte(client: Client, question: Question) -> CallToolResult | InputRequiredResult:
+    """Change one character in the middle of the state, then confirm."""
+    return await confirm(client, Question(question.prefix, _tampered(question.state)))
+
+
+async def swap_arguments(client: Client, question: Question, prefix: str) -> CallToolResult | InputRequiredResult:
+    """Present a state that was given for one prefix with another prefix."""
+    return await confirm(client, Question(prefix, question.state))
+
+
+async def replay(client: Client, question: Question) -> CallToolResult | InputRequiredResult:
+    """Present a state that has been used, unchanged."""
+    return await confirm(client, question)
+
+
+def text_of(result: CallToolResult | InputRequiredResult) -> str:
+    """Return what a result says to a person, in one string."""
+    if isinstance(result, InputRequiredResult):
+        return "asks again"
+    return " ".join(part.text for part in result.content if isinstance(part, TextContent))
+
+
+async def verdict(move: Any) -> str:
+    """Await a move and return how it ended: the tool's text, or "error <code>: <message>" from the boundary."""
+    try:
+        return text_of(await move)
+    except MCPError as error:
+        return f"error {error.error.code}: {error.error.message}"
+
+
+def _tampered(state: str) -> str:
+    middle = (len(state) + state.rindex(":" if ":" in state else ".")) // 2
+    return state[:middle] + ("A" if state[middle] != "A" else "B") + state[middle + 1 :]

@@ -1,0 +1,141 @@
+"""A reader's own lab: a provisioned namespace on an OpenBao, for as long as the kernel lives."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+import hvac
+import hvac.exceptions
+import requests
+
+from labkit import provision
+from labkit.openbao import LabError, Server, find_or_start
+
+
+class Lab:
+    """A fresh, provisioned namespace. Made by `start()`; a context manager.
+
+    Attributes:
+        address: the server's base URL.
+        namespace: the namespace of this lab, unique to it.
+        admin: the client that provisioned it, with every right in the namespace. A server never gets this one.
+    """
+
+    def __init__(self, server: Server, *, token_ttl: int = provision.TOKEN_TTL) -> None:
+        """Create and provision the namespace on `server`; see `start()`."""
+        self._server = server
+        self.address = server.address
+        self._name = f"lab-{secrets.token_hex(6)}"
+        self.namespace = f"{server.namespace}/{self._name}".lstrip("/")
+        self.admin: hvac.Client = server.client(self.namespace, token=server.token)
+        self._clients: list[hvac.Client] = [self.admin]
+        self._open = True
+        try:
+            self._parent().write_data(f"sys/namespaces/{self._name}")
+            provision.provision(self.admin, token_ttl=token_ttl)
+        except requests.RequestException as error:
+            raise LabError(
+                f"Nothing answers at {self.address} ({type(error).__name__}): start that OpenBao, "
+                "or unset BAO_ADDR and the lab starts one of its own."
+            ) from None
+        except hvac.exceptions.VaultError as error:
+            reason = ", ".join(error.errors or []) or type(error).__name__
+            raise LabError(
+                f"The token in BAO_TOKEN cannot set up a namespace at {self.address} ({reason}): "
+                "use one that may create namespaces there, or unset BAO_ADDR."
+            ) from None
+
+    def client(self, role: str) -> hvac.Client:
+        """Return a new client logged in as `role`, which logs in again by itself when its token has died.
+
+        Args:
+            role: a name from `openbao/policies/`, such as "ring-reader".
+
+        Raises:
+            LabError: no such role, or the lab is closed.
+            OpenBaoUnavailable: the login failed.
+        """
+        if not self._open:
+            raise LabError("This lab is closed: call labkit.start() for a new one.")
+        role_id, secret_id = provision.credentials(self.admin, role)
+        client = self._server.log_in(self.namespace, role, role_id, secret_id)
+        self._clients.append(client)
+        return client
+
+    def audit_records(self) -> list[dict[str, Any]]:
+        """Return what the audit device wrote about this namespace, oldest first, secrets hashed by OpenBao.
+
+        Raises:
+            LabError: the server is not ours, so its audit log is not ours to read.
+        """
+        if self._server.folder is None:
+            raise LabError(
+                f"The audit log of {self.address} belongs to whoever runs it: "
+                "unset BAO_ADDR to read that of an OpenBao of your own."
+            )
+        if not self._open:
+            raise LabError("This lab is closed and its audit log is gone: call labkit.start() for a new one.")
+        lines = (self._server.folder / "audit.log").read_text().splitlines()
+        records = [json.loads(line) for line in lines]
+        return [r for r in records if r["request"].get("namespace", {}).get("path") == f"{self.namespace}/"]
+
+    def close(self) -> None:
+        """End the server if it is ours; on a shared one, remove the namespace. Twice is as good as once."""
+        if not self._open:
+            return
+        self._open = False
+        try:
+            if self._server.folder is None:
+                self._parent().delete(f"sys/namespaces/{self._name}")
+        except (requests.RequestException, hvac.exceptions.VaultError):
+            pass  # the server went first; nothing is left to tidy
+        finally:
+            for client in self._clients:
+                client.adapter.close()
+            self._server.close()
+
+    def _parent(self) -> hvac.Client:
+        """A client for the namespace that holds ours."""
+        parent = self._server.client(self._server.namespace, token=self._server.token)
+        self._clients.append(parent)
+        return parent
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Lab {'at ' + self.address if self._open else 'closed'}, namespace {self.namespace}>"
+
+
+_current: Lab | None = None
+
+
+def start(*, token_ttl: int = provision.TOKEN_TTL) -> Lab:
+    """Start a lab: a fresh, provisioned namespace on the OpenBao at `BAO_ADDR`, or on one of our own.
+
+    A second call in the same process closes the first lab.
+
+    Args:
+        token_ttl: seconds that a role's token lives, at least 1.
+
+    Returns:
+        The lab, ready for use.
+
+    Raises:
+        LabError: no OpenBao could be reached or started, or its token may not create a namespace.
+    """
+    global _current
+    if _current is not None:
+        _current.close()
+    server = find_or_start()
+    try:
+        _current = Lab(server, token_ttl=token_ttl)
+    except BaseException:
+        server.close()
+        raise
+    return _current

