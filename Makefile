@@ -43,6 +43,6 @@ clean: ## remove the environment and every cache
 	@$(PYTHON) -m venv --clear .venv
 	@sed -n '/^uv==/,/# via/p' requirements.lock > .venv/uv.lock
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r .venv/uv.lock
-	@$(PY) -m uv pip install --python $(PY) --require-hashes -r requirements.lock
+	@$(PY) -m uv pip install --python $(PY) --compile-bytecode --require-hashes -r requirements.lock
 	@$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation -e .
 	@touch $@

