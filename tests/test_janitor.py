@@ -433,17 +433,29 @@ async def test_another_replica_completes_what_it_never_planned(lab: Lab, bucket:
 
 
 async def test_the_wire_is_recorded_without_the_capability(
-    janitor: MCPServer, capsys: pytest.CaptureFixture[str]
+    lab: Lab, bucket: Bucket, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def yes(*_: object) -> ElicitResult:
         return ElicitResult(action="accept", content=YES)
 
-    async with replicas.over_http(janitor, yes) as (client, wire):
+    confirmations = lab.client("confirmations")
+    security = RequestStateSecurity(keys=load_key_ring(lab.client("ring-reader")), ttl=120)
+    server = build_janitor(security, SingleUse(confirmations), bucket)
+    async with replicas.over_http(server, yes, openbao=confirmations) as (client, wire):
         await client.call_tool(TOOL, {"prefix": "logs/"})
-    assert [sender for sender, message in wire.messages if message["id"] in (2, 3)] == ["client", "server"] * 2
-    state = next(m["result"]["requestState"] for _, m in wire.messages if "requestState" in m.get("result", {}))
+    assert [(sender, receiver) for sender, receiver, _ in wire.calls()] == [
+        ("client", "server"),
+        ("server", "OpenBao"),
+        ("server", "client"),
+    ] * 2
+    assert [m.body["path"] for m in wire.calls() if m.receiver == "OpenBao"] == [
+        "sys/wrapping/wrap",
+        "sys/wrapping/unwrap",
+    ]
+    state = next(m.body["result"]["requestState"] for m in wire.calls() if "requestState" in m.body.get("result", {}))
     wire.show()
     shown = capsys.readouterr().out
     assert shown.count('"requestState": "v1.…"') == 2
     assert state not in shown
     assert state[10:30] not in shown
+    assert not confirmations.adapter.session.hooks["response"]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labkit.bucket import Bucket as Bucket
-    from labkit.checks import check as check
     from labkit.checks import expect_refusal as expect_refusal
+    from labkit.exercises import check as check
     from labkit.janitor import build_janitor as build_janitor
     from labkit.key_ring import load_key_ring as load_key_ring
     from labkit.lab import Lab as Lab
@@ -32,7 +32,7 @@ _HOMES = {
     "SingleUse": "single_use",
     "TransitCodec": "transit",
     "build_janitor": "janitor",
-    "check": "checks",
+    "check": "exercises",
     "expect_refusal": "checks",
     "load_key_ring": "key_ring",
     "start": "lab",

@@ -1,9 +1,9 @@
-"""Checks that can fail: was the attack refused, and for this reason? Is the exercise solved?"""
+"""A check that can fail: was the attack refused, and for this reason?"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,6 @@ from mcp_types import INVALID_PARAMS, CallToolResult
 
 from labkit.attacks import text_of
 from labkit.janitor import REFUSALS
-from labkit.openbao import LabError
 from labkit.single_use import AlreadyRedeemed, WrongPlan
 
 _BOUNDARY = logging.getLogger("mcp.server.request_state")
@@ -123,23 +122,3 @@ def expect_refusal(reason: str) -> Iterator[Refusal]:
     if reasons != [reason]:
         raise AssertionError(f"refused for {reasons}: the reason {reason!r} was expected")
     print(f"refused ({reason}); the caller sees: {refusal.wire}")
-
-
-Checker = Callable[[Any], tuple[bool, str]]
-_EXERCISES: dict[str, Checker] = {}
-
-
-def check(exercise: str, answer: Any) -> None:
-    """Judge an answer to an exercise and print the result: done and what it proves, or a hint.
-
-    Args:
-        exercise: its number, such as "00.1".
-        answer: the reader's; of any type.
-
-    Raises:
-        LabError: there is no such exercise.
-    """
-    if exercise not in _EXERCISES:
-        raise LabError(f"There is no exercise {exercise!r}: use one of {', '.join(sorted(_EXERCISES))}.")
-    done, sentence = _EXERCISES[exercise](answer)
-    print(f"Exercise {exercise}: {'done' if done else 'not done yet'}. {sentence}")

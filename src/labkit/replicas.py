@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
+import hvac
+import requests
 from mcp import Client
 from mcp.client.session import ElicitationFnT
 from mcp.client.streamable_http import streamable_http_client
@@ -45,22 +47,34 @@ def _replica(lab: Lab, security: RequestStateSecurity, bucket: Bucket) -> MCPSer
     return build_janitor(security, SingleUse(lab.client("confirmations"), ttl=int(security.ttl)), bucket)
 
 
+class Message(NamedTuple):
+    """One message: who sent it to whom, and the JSON. Of a message to OpenBao only the path is kept."""
+
+    sender: str
+    receiver: str
+    body: dict[str, Any]
+
+
 class Wire:
-    """What crossed the wire: every JSON-RPC message in order, each with who sent it."""
+    """What crossed the wire, in order: JSON-RPC between client and server, and the server's calls to OpenBao."""
 
     def __init__(self) -> None:
-        self.messages: list[tuple[str, dict[str, Any]]] = []
+        self.messages: list[Message] = []
+
+    def calls(self, method: str = "tools/call") -> list[Message]:
+        """Return the requests of one method, their answers, and what OpenBao was asked meanwhile."""
+        ids = {body["id"] for _, _, body in self.messages if body.get("method") == method}
+        return [m for m in self.messages if m.receiver == "OpenBao" or m.body.get("id") in ids]
 
     def show(self, method: str = "tools/call") -> None:
-        """Print the requests of one method and their answers, as JSON.
+        """Print the JSON-RPC requests of one method and their answers.
 
         Left out: `_meta`, which repeats versions and names in every message. Shortened: `requestState`, which is
         a bearer capability and has no business in an output.
         """
-        ids = {message["id"] for _, message in self.messages if message.get("method") == method}
-        for sender, message in self.messages:
-            if message.get("id") in ids:
-                print(f"{sender}:", json.dumps(_fit_to_print(message), indent=2, ensure_ascii=False))
+        for sender, receiver, body in self.calls(method):
+            if receiver != "OpenBao":
+                print(f"{sender} to {receiver}:", json.dumps(_fit_to_print(body), indent=2, ensure_ascii=False))
 
 
 def _fit_to_print(value: Any) -> Any:
@@ -76,7 +90,7 @@ def _fit_to_print(value: Any) -> Any:
 
 @asynccontextmanager
 async def over_http(
-    server: MCPServer | Server[Any], answer: ElicitationFnT | None = None
+    server: MCPServer | Server[Any], answer: ElicitationFnT | None = None, *, openbao: hvac.Client | None = None
 ) -> AsyncIterator[tuple[Client, Wire]]:
     """Connect the official client to `server` by Streamable HTTP, and record what crosses.
 
@@ -85,6 +99,7 @@ async def over_http(
     Args:
         server: an `MCPServer` or a lowlevel `Server`.
         answer: what the user says to an elicitation; without it the client announces that it cannot ask.
+        openbao: a client that the server uses; the paths that it asks for are recorded too.
 
     Yields:
         The connected client, and the `Wire`, which fills up as the client is used.
@@ -93,17 +108,25 @@ async def over_http(
 
     async def sent(request: httpx2.Request) -> None:
         if request.content:
-            wire.messages.append(("client", json.loads(request.content)))
+            wire.messages.append(Message("client", "server", json.loads(request.content)))
 
     async def received(response: httpx2.Response) -> None:
         if body := await response.aread():
-            wire.messages.append(("server", json.loads(body)))
+            wire.messages.append(Message("server", "client", json.loads(body)))
+
+    def asked(response: requests.Response, *_: Any, **__: Any) -> None:
+        wire.messages.append(Message("server", "OpenBao", {"path": response.request.path_url.removeprefix("/v1/")}))
 
     app = server.streamable_http_app(stateless_http=True, json_response=True)
     hooks: dict[str, list[Any]] = {"request": [sent], "response": [received]}
-    async with (
-        server.session_manager.run(),
-        httpx2.AsyncClient(transport=httpx2.ASGITransport(app), event_hooks=hooks) as http,
-        Client(streamable_http_client(_URL, http_client=http), elicitation_callback=answer) as client,
-    ):
-        yield client, wire
+    calls = openbao.adapter.session.hooks["response"] if openbao is not None else []
+    calls.append(asked)
+    try:
+        async with (
+            server.session_manager.run(),
+            httpx2.AsyncClient(transport=httpx2.ASGITransport(app), event_hooks=hooks) as http,
+            Client(streamable_http_client(_URL, http_client=http), elicitation_callback=answer) as client,
+        ):
+            yield client, wire
+    finally:
+        calls.remove(asked)

@@ -1,0 +1,74 @@
+"""Judges the exercises: done and what that proves, or a hint that fits the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from labkit.openbao import LabError
+
+_FROZEN = "error -32602: Invalid or expired requestState"
+
+
+def check(exercise: str, answer: Any) -> None:
+    """Judge an answer to an exercise and print the result.
+
+    Args:
+        exercise: its number, such as "00.1".
+        answer: the reader's, of any type; the notebook says what to give.
+
+    Raises:
+        LabError: there is no such exercise.
+    """
+    if exercise not in _EXERCISES:
+        raise LabError(f"There is no exercise {exercise!r}: use one of {', '.join(sorted(_EXERCISES))}.")
+    try:
+        done, sentence = _EXERCISES[exercise](answer)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        done, sentence = (
+            False,
+            "This is not what the cell gave at first: restore it, and change only what is asked for.",
+        )
+    print(f"Exercise {exercise}: {'done' if done else 'not done yet'}. {sentence}")
+
+
+def _forge_past_a_count(outcome: dict[str, Any]) -> tuple[bool, str]:
+    deleted, said = outcome["deleted"], outcome["said"]
+    if "secrets/root.key" in deleted:
+        return (
+            True,
+            "Three objects were asked about, three were named, and secrets/root.key is gone: a count is no seal.",
+        )
+    if deleted:
+        return False, f"It deleted {len(deleted)} of the logs, which the user did confirm: name the one they never saw."
+    if said.startswith("REFUSED"):
+        return False, f"The server said: {said} So name as many, and choose which."
+    if said.startswith("error"):
+        return False, "The server could not read your state: give a list of keys, each a string."
+    return False, "Nothing was deleted: the keys in your list must be in the bucket; secrets/root.key is."
+
+
+def _put_the_boundary_back(outcomes: list[dict[str, Any]]) -> tuple[bool, str]:
+    honest, forged = outcomes
+    if not honest["said"].startswith("Purged 3"):
+        return False, f"Now the honest round fails too ({honest['said']}): a defense must let honest users through."
+    if forged["deleted"]:
+        return False, (
+            f"The forged state still deleted {', '.join(forged['deleted'])}: nothing between the wire and the tool "
+            "reads the state yet. Append a RequestStateBoundary to defended.middleware."
+        )
+    if forged["said"] != _FROZEN:
+        return (
+            False,
+            f"The forged state was turned down, but by the tool ({forged['said']}): leave that to the boundary.",
+        )
+    return True, (
+        f"The honest round still purges three logs; the forged one got {_FROZEN!r}, "
+        f"and only the log says why: {', '.join(forged['logged'])}."
+    )
+
+
+_EXERCISES: dict[str, Callable[[Any], tuple[bool, str]]] = {
+    "00.1": _forge_past_a_count,
+    "00.2": _put_the_boundary_back,
+}
