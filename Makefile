@@ -1,7 +1,8 @@
 # Every target sets up for itself. Paths are relative, because make cannot quote a folder with spaces in its name.
 PYTHON ?= python3
 PY := .venv/bin/python
-JUPYTER := $(PY) -m jupyterlab --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate
+# The printed address opens the first notebook too, for whoever has no browser on this machine.
+JUPYTER := $(PY) -m jupyterlab --LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb
 
 # A clone that was moved, or whose Python was replaced, is set up anew.
 ifneq ($(wildcard .venv/ready),)
@@ -16,7 +17,7 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
 lab: .venv/ready ## open JupyterLab on the first notebook
-	@$(JUPYTER) $$([ "$$(id -u)" != 0 ] || echo --allow-root) notebooks/00-start-here.ipynb
+	@$(JUPYTER) $$([ "$$(id -u)" != 0 ] || echo --allow-root)
 
 demo: .venv/ready ## run the four moves against one requestState
 	@$(PY) -m labkit demo
@@ -45,4 +46,6 @@ clean: ## remove the environment and every cache
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r .venv/uv.lock
 	@$(PY) -m uv pip install --python $(PY) --compile-bytecode --require-hashes -r requirements.lock
 	@$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation -e .
+	@# No question about news in front of the first notebook, and no look for updates.
+	@$(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 	@touch $@

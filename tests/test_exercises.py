@@ -15,7 +15,7 @@ GOOD = {"said": "Purged 3 object(s): …", "deleted": LOGS, "logged": []}
 
 def told(capsys: pytest.CaptureFixture[str], exercise: str, answer: object) -> str:
     labkit.check(exercise, answer)
-    return capsys.readouterr().out
+    return capsys.readouterr().out.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

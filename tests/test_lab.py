@@ -139,7 +139,16 @@ def test_two_labs_on_one_server_share_nothing(no_settings: None, monkeypatch: py
                 labkit.TransitCodec(two.client("transit")).unseal(token)
         assert answers(host.address), "somebody else's server is left running"
         listed = host.admin.adapter.request("list", "/v1/sys/namespaces", raise_exception=False)
-        assert "lab-" not in str(listed), "what was made on a shared server is removed"
+        assert "lab-" not in str(getattr(listed, "text", listed)), "what was made on a shared server is removed"
+
+
+def test_a_process_that_ends_takes_its_namespace_along(own_lab: Lab) -> None:
+    env = {**os.environ, "BAO_ADDR": own_lab.address, "BAO_TOKEN": str(own_lab.admin.token)}
+    code = "import labkit; lab = labkit.start(); print(lab.namespace); labkit.load_key_ring(lab.client('ring-reader'))"
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.stdout.startswith("lab-"), done.stderr
+    listed = own_lab.admin.adapter.request("list", "/v1/sys/namespaces", raise_exception=False)
+    assert done.stdout.strip() not in str(getattr(listed, "text", listed))
 
 
 def test_a_namespace_that_was_handed_out_is_enough(no_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +30,7 @@ def check(exercise: str, answer: Any) -> None:
             False,
             "This is not what the cell gave at first: restore it, and change only what is asked for.",
         )
-    print(f"Exercise {exercise}: {'done' if done else 'not done yet'}. {sentence}")
+    print(textwrap.fill(f"Exercise {exercise}: {'done' if done else 'not done yet'}. {sentence}", width=96))
 
 
 def _forge_past_a_count(outcome: dict[str, Any]) -> tuple[bool, str]:

@@ -73,7 +73,7 @@ def _label(message: Message) -> str:
     state = params.get("requestState") or result.get("requestState") or ""
     kind = "a sealed state" if state.startswith(("v1.", "vault:v")) else "a readable state"
     if "inputResponses" in params:
-        return f"the user's answer, and {kind} back"
+        return f"the answer, and {kind}"
     if "method" in body:
         return f"{params['name']}({', '.join(map(repr, params['arguments'].values()))})"
     if result.get("resultType") == "input_required":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import secrets
 from typing import Any
@@ -138,4 +139,6 @@ def start(*, token_ttl: int = provision.TOKEN_TTL) -> Lab:
     except BaseException:
         server.close()
         raise
+    # A server of our own goes with the process in any case; a namespace on a shared one needs a goodbye.
+    atexit.register(_current.close)
     return _current
