@@ -11,7 +11,7 @@ $(shell rm -f .venv/ready)
 endif
 endif
 
-.PHONY: help lab demo test lock clean
+.PHONY: help lab demo test bench notebooks lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,12 @@ test: .venv/ready ## lint, types, tests, and every notebook compared with its co
 	$(PY) -m mypy
 	$(PY) -m pytest
 	$(PY) -m pytest --nbval notebooks/
+
+bench: .venv/ready ## side-by-side figures, printed as ratios and saved to bench.json
+	@$(PY) tests/bench.py
+
+notebooks: .venv/ready ## run every notebook and write its outputs
+	@$(PY) tests/execute.py notebooks/*.ipynb
 
 lock: .venv/ready ## write requirements.lock anew from pyproject.toml
 	$(PY) -m uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
