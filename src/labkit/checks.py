@@ -21,11 +21,17 @@ _FROZEN = "Invalid or expired requestState"
 
 
 class Refusal:
-    """What was refused inside `expect_refusal`."""
+    """What was refused inside `expect_refusal`.
+
+    Attributes:
+        wire: what the caller was told.
+        reason: why, once the block has ended; None as long as nothing was refused.
+    """
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
         self.wire: str | None = None
+        self.reason: str | None = None
 
     def saw(self, answer: Any) -> None:
         """Take a refusal that came as an answer and not as an exception.
@@ -121,4 +127,5 @@ def expect_refusal(reason: str) -> Iterator[Refusal]:
         raise AssertionError(f"nothing was refused: a refusal for the reason {reason!r} was expected")
     if reasons != [reason]:
         raise AssertionError(f"refused for {reasons}: the reason {reason!r} was expected")
+    refusal.reason = reason
     print(f"refused ({reason}); the caller sees: {refusal.wire}")

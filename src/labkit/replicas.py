@@ -90,7 +90,11 @@ def _fit_to_print(value: Any) -> Any:
 
 @asynccontextmanager
 async def over_http(
-    server: MCPServer | Server[Any], answer: ElicitationFnT | None = None, *, openbao: hvac.Client | None = None
+    server: MCPServer | Server[Any],
+    answer: ElicitationFnT | None = None,
+    *,
+    openbao: hvac.Client | None = None,
+    bearer: str | None = None,
 ) -> AsyncIterator[tuple[Client, Wire]]:
     """Connect the official client to `server` by Streamable HTTP, and record what crosses.
 
@@ -100,6 +104,7 @@ async def over_http(
         server: an `MCPServer` or a lowlevel `Server`.
         answer: what the user says to an elicitation; without it the client announces that it cannot ask.
         openbao: a client that the server uses; the paths that it asks for are recorded too.
+        bearer: the user's OAuth token, for a server that verifies one.
 
     Yields:
         The connected client, and the `Wire`, which fills up as the client is used.
@@ -117,16 +122,48 @@ async def over_http(
     def asked(response: requests.Response, *_: Any, **__: Any) -> None:
         wire.messages.append(Message("server", "OpenBao", {"path": response.request.path_url.removeprefix("/v1/")}))
 
-    app = server.streamable_http_app(stateless_http=True, json_response=True)
     hooks: dict[str, list[Any]] = {"request": [sent], "response": [received]}
     calls = openbao.adapter.session.hooks["response"] if openbao is not None else []
     calls.append(asked)
     try:
         async with (
-            server.session_manager.run(),
-            httpx2.AsyncClient(transport=httpx2.ASGITransport(app), event_hooks=hooks) as http,
+            _http(server, event_hooks=hooks, headers={"Authorization": f"Bearer {bearer}"} if bearer else {}) as http,
             Client(streamable_http_client(_URL, http_client=http), elicitation_callback=answer) as client,
         ):
             yield client, wire
     finally:
         calls.remove(asked)
+
+
+async def send_raw(server: MCPServer | Server[Any], params: dict[str, Any], method: str = "tools/call") -> Any:
+    """Send one hand-written JSON-RPC request, which no client library has checked, and return the JSON that comes back.
+
+    Args:
+        server: an `MCPServer` or a lowlevel `Server`.
+        params: the request's parameters; the `_meta` that the protocol asks for is added.
+        method: the request's method.
+    """
+    version = "2026-07-28"
+    prefix = "io.modelcontextprotocol"
+    meta = {
+        f"{prefix}/protocolVersion": version,
+        f"{prefix}/clientInfo": {"name": "by-hand", "version": "1"},
+        f"{prefix}/clientCapabilities": {"elicitation": {"form": {}}},
+    }
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": version,
+        "mcp-method": method,
+        "mcp-name": params.get("name", ""),
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    async with _http(server) as http:
+        return (await http.post(_URL, json=body, headers=headers)).json()
+
+
+@asynccontextmanager
+async def _http(server: MCPServer | Server[Any], **options: Any) -> AsyncIterator[httpx2.AsyncClient]:
+    app = server.streamable_http_app(stateless_http=True, json_response=True)
+    transport = httpx2.ASGITransport(app)
+    async with server.session_manager.run(), httpx2.AsyncClient(transport=transport, **options) as http:
+        yield http
