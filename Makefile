@@ -1,6 +1,7 @@
 # Every target sets up for itself. Paths are relative, because make cannot quote a folder with spaces in its name.
 PYTHON ?= python3
 PY := .venv/bin/python
+COMPOSE ?= docker compose
 # The printed address opens the first notebook too, for whoever has no browser on this machine.
 JUPYTER := $(PY) -m jupyterlab --LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb
 
@@ -11,7 +12,7 @@ $(shell rm -f .venv/ready)
 endif
 endif
 
-.PHONY: help lab demo test bench notebooks lock clean
+.PHONY: help lab demo test bench notebooks compose-up compose-down lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -35,6 +36,18 @@ bench: .venv/ready ## side-by-side figures, printed as ratios and saved to bench
 notebooks: .venv/ready ## run every notebook and write its outputs
 	@$(PY) tests/execute.py notebooks/*.ipynb
 
+compose-up: .env ## start the official OpenBao in a container, and print how to reach it
+	@$(COMPOSE) up --detach
+	@for try in $$(seq 60); do $(COMPOSE) exec -T openbao /usr/bin/bao status >/dev/null 2>&1 && exit 0; sleep 0.5; done; \
+		echo "OpenBao is not ready after half a minute: look at $(COMPOSE) logs"; exit 1
+	@echo "OpenBao is ready. For the notebooks, the demo and the bao command, run these two lines here:"
+	@echo
+	@. ./.env; echo "export BAO_ADDR=http://127.0.0.1:$${BAO_PORT:-8200}"
+	@echo 'export BAO_TOKEN=$$(sed -n s/^BAO_DEV_ROOT_TOKEN_ID=//p .env)'
+
+compose-down: .env ## stop that container and forget what was in it
+	@$(COMPOSE) down
+
 lock: .venv/ready ## write requirements.lock anew from pyproject.toml
 	$(PY) -m uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --upgrade --quiet --output-file requirements.lock
@@ -42,6 +55,9 @@ lock: .venv/ready ## write requirements.lock anew from pyproject.toml
 clean: ## remove the environment and every cache
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.env:
+	@(umask 077; $(PYTHON) -c 'import secrets; print("BAO_DEV_ROOT_TOKEN_ID=" + secrets.token_urlsafe(24))' > $@)
 
 .venv/ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -53,5 +69,5 @@ clean: ## remove the environment and every cache
 	@$(PY) -m uv pip install --python $(PY) --compile-bytecode --require-hashes -r requirements.lock
 	@$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation -e .
 	@# No question about news in front of the first notebook, and no look for updates.
-	@$(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
+	@$(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null
 	@touch $@

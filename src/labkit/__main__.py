@@ -10,21 +10,51 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status: 0 done, 1 failed, 2 not understood."""
     parser = argparse.ArgumentParser(prog="python -m labkit", description="Helpers of the notebook series.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    demo = "run the four moves against one requestState, with the key ring and with Transit"
-    commands.add_parser("demo", help=demo, description=f"{demo[0].upper()}{demo[1:]}; exit 1 if any verdict differs.")
-    parser.parse_args(argv)
+    commands.add_parser(
+        "doctor",
+        help='is this machine ready? every "no" prints its fix',
+        description="Look at Python, the packages and OpenBao; exit 1 if anything is missing, and say how to mend it.",
+    )
+    up = commands.add_parser(
+        "up",
+        help="run an OpenBao in the foreground",
+        description="Run an OpenBao on loopback until Ctrl-C, and print how to reach it.",
+    )
+    up.add_argument("--port", type=_port, default=8200, help="the port to listen on (default: 8200)")
+    commands.add_parser(
+        "demo",
+        help="run the four moves against one requestState, with the key ring and with Transit",
+        description="Run the four moves, with the key ring and with Transit; exit 1 if any verdict differs.",
+    )
+    arguments = parser.parse_args(argv)
 
-    from labkit.openbao import LabError  # after parsing: --help works where a package is missing
+    # Each command is imported when it is called: the doctor has to answer where packages are missing.
+    if arguments.command == "doctor":
+        from labkit.doctor import main as doctor
+
+        return doctor()
+
+    from labkit.openbao import LabError
 
     try:
-        from labkit.demo import main as run
+        if arguments.command == "up":
+            from labkit.up import main as run_up
 
-        return run()
+            return run_up(arguments.port)
+        from labkit.demo import main as demo
+
+        return demo()
     except LabError as error:
         print(f"labkit: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: give a number from 1 to 65535")
+    return int(text)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import hvac
 import hvac.exceptions
 import requests
 
-from labkit import provision
+from labkit import approle, provision
 from labkit.openbao import LabError, Server, find_or_start
 
 
@@ -61,7 +61,7 @@ class Lab:
         if not self._open:
             raise LabError("This lab is closed: call labkit.start() for a new one.")
         role_id, secret_id = provision.credentials(self.admin, role)
-        client = self._server.log_in(self.namespace, role, role_id, secret_id)
+        client = approle.log_in(self._server, self.namespace, role, role_id, secret_id)
         self._clients.append(client)
         return client
 

