@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from labkit import demo
 
@@ -124,3 +125,35 @@ def test_nothing_tracked_names_this_machine() -> None:
         text = (ROOT / path).read_text()
         assert str(ROOT) not in text, path
         assert not re.search(r"/(home|Users)/\w", text), path
+
+
+def test_conda_and_binder_get_what_is_locked() -> None:
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    python, pip, installed = environment["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert python == f"python{project['requires-python']}"
+    assert pip == "pip"
+    assert installed["pip"][-1] == "-e ."
+    versions = dict(requirement.split("==") for requirement in installed["pip"][:-1])
+    assert sorted(versions) == sorted(re.split(r"[><=]", requirement)[0] for requirement in project["dependencies"])
+    locked = dict(re.findall(r"^([a-z0-9.-]+)==(\S+)", (ROOT / "requirements.lock").read_text(), re.M))
+    assert versions == {name: locked[name] for name in versions}
+
+
+def test_the_workflow_runs_the_same_checks() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+    jobs = workflow["jobs"]
+    commands = {name: "\n".join(step.get("run", "") for step in job["steps"]) for name, job in jobs.items()}
+    assert jobs["test"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert commands["test"].strip() == "make test"
+    assert "make compose-up" in commands["official-image"]
+    assert "make demo" in commands["official-image"]
+    assert "mcp==$lowest" in commands["lowest-mcp"]
+    for target in re.findall(r"\bmake ([a-z-]+)", "\n".join(commands.values())):
+        assert re.search(rf"^{target}:", MAKEFILE, re.M), target
+
+
+def test_ci_runs_the_readmes_test_command() -> None:
+    assert (ROOT / ".ci/run").read_text().rstrip().endswith("\nmake test")
+    assert "make test " in README
+    assert os.access(ROOT / ".ci/run", os.X_OK)
