@@ -9,6 +9,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 MAX_LINES = 15
+MAX_COLUMNS = 88
 MAX_IGNORED = 2
 PICTURE = re.compile(r"data:image/[a-z+]+;base64,[A-Za-z0-9+/=\s]+")
 
@@ -157,7 +158,7 @@ def with_exercises_that_are_open_and_solved(notebook: NotebookNode) -> list[str]
 def with_cells_of_a_readable_size(notebook: NotebookNode) -> list[str]:
     sizes = [(len(cell.source.splitlines()), cell.source) for cell in code_cells(notebook)]
     said = [f"{size} lines in {source[:40]!r}" for size, source in sizes if size > MAX_LINES]
-    wide = [line for _, source in sizes for line in source.splitlines() if len(line) > 120]
+    wide = [line for _, source in sizes for line in source.splitlines() if len(line) > MAX_COLUMNS]
     return said + [f"a line of {len(line)} characters: {line[:40]!r}" for line in wide]
 
 

@@ -139,9 +139,9 @@ def test_what_is_no_refusal_comes_through(error: Exception) -> None:
 
 
 def test_log_lines_come_back_after_the_check() -> None:
-    spread = checks._BOUNDARY.propagate
-    handlers = list(checks._BOUNDARY.handlers)
+    spread = checks._SDK.propagate
+    handlers = list(checks._SDK.handlers)
     with pytest.raises(AssertionError), labkit.expect_refusal("seal"):
         pass
-    assert checks._BOUNDARY.propagate == spread
-    assert checks._BOUNDARY.handlers == handlers
+    assert checks._SDK.propagate == spread
+    assert checks._SDK.handlers == handlers

@@ -10,7 +10,7 @@ import labkit
 
 FROZEN = "error -32602: Invalid or expired requestState"
 LOGS = [f"logs/2026-08-0{day}.log" for day in (1, 2, 3)]
-GOOD = {"said": "Purged 3 object(s): …", "deleted": LOGS, "logged": []}
+GOOD = {"said": f"Purged 3 object(s): {', '.join(LOGS)}", "deleted": LOGS, "logged": []}
 
 
 def told(capsys: pytest.CaptureFixture[str], exercise: str, answer: object) -> str:
@@ -18,32 +18,52 @@ def told(capsys: pytest.CaptureFixture[str], exercise: str, answer: object) -> s
     return capsys.readouterr().out.replace("\n", " ")
 
 
+SECRET = "secrets/root.key"
+REFUSED = "REFUSED: the state names 1 object(s), and the question was about 3."
+
+
 @pytest.mark.parametrize(
-    ("said", "deleted", "expected"),
+    ("files", "said", "deleted", "expected"),
     [
-        ("Purged 3 object(s)", ["secrets/root.key", *LOGS[:2]], "done. Three objects were asked about"),
-        ("Purged 3 object(s)", ["secrets/root.key"], "done. Three objects were asked about"),
-        ("Purged 3 object(s)", LOGS, "not done yet. It deleted 3 of the logs"),
-        ("REFUSED: the state names 0 object(s), and the question was about 3.", [], "not done yet. The server said"),
-        ("error -32603: Internal error", [], "not done yet. The server could not read your state"),
-        ("Purged 0 object(s): ", [], "not done yet. Nothing was deleted"),
+        ([SECRET, *LOGS[:2]], "Purged 3 object(s)", [*LOGS[:2], SECRET], "done. Three objects were asked about"),
+        ([SECRET] * 3, "Purged 1 object(s)", [SECRET], "done. Three objects were asked about"),
+        (LOGS, "Purged 3 object(s)", LOGS, "not done yet. Those are the objects that the user did confirm"),
+        ([], REFUSED, [], f"not done yet. The server said: {REFUSED}"),
+        ([SECRET], REFUSED, [], f"not done yet. The server said: {REFUSED} Name as many as it expects"),
+        ([SECRET], "Purged 1 object(s)", [SECRET], "not done yet. That was another server"),
+        (["secret/root.key", *LOGS[:2]], "Purged 2", LOGS[:2], "not done yet. There is no object 'secret/root.key'"),
+        ([SECRET + LOGS[0]], REFUSED, [], "not done yet. There is no object 'secrets/root.keylogs/"),
+        (SECRET, REFUSED, [], "not done yet. my_files is a str: give a list of keys"),
+        ({SECRET}, REFUSED, [], "not done yet. my_files is a set: give a list of keys"),
+        (None, "error -32603: Internal server error", [], "not done yet. my_files is a NoneType"),
+        ([SECRET, 1, 2], "error -32603: Internal server error", [SECRET], "not done yet. my_files is a list: give"),
     ],
 )
-def test_forging_past_a_count(capsys: pytest.CaptureFixture[str], said: str, deleted: list[str], expected: str) -> None:
-    assert told(capsys, "00.1", {"said": said, "deleted": deleted}).startswith(f"Exercise 00.1: {expected}")
+def test_forging_past_a_count(
+    capsys: pytest.CaptureFixture[str], files: object, said: str, deleted: list[str], expected: str
+) -> None:
+    answer = {"files": files, "said": said, "deleted": deleted}
+    assert told(capsys, "00.1", answer).startswith(f"Exercise 00.1: {expected}")
+
+
+FORGED = {"said": FROZEN, "deleted": [], "logged": ["malformed"]}
 
 
 @pytest.mark.parametrize(
     ("honest", "forged", "expected"),
     [
-        (GOOD, {"said": FROZEN, "deleted": [], "logged": ["malformed"]}, "done. The honest round still purges"),
+        (GOOD, FORGED, "done. The honest round still purges"),
+        (GOOD, {"said": "Purged 1", "deleted": [SECRET], "logged": []}, "not done yet. The forged state still"),
+        (GOOD, {**FORGED, "said": "REFUSED: no"}, "not done yet. The forged state was not turned down by the SDK"),
+        (GOOD, {**FORGED, "logged": []}, "not done yet. The forged state was not turned down by the SDK"),
+        (GOOD, GOOD, "not done yet. The forged state was not turned down by the SDK"),
         (
-            GOOD,
-            {"said": "Purged 1", "deleted": ["secrets/root.key"], "logged": []},
-            "not done yet. The forged state still",
+            {**GOOD, "said": "Purged 3 object(s): logs/2026-08-01.log, …"},
+            FORGED,
+            "not done yet. This is another server",
         ),
-        (GOOD, {"said": "REFUSED: no", "deleted": [], "logged": []}, "not done yet. The forged state was turned down"),
-        ({"said": FROZEN}, {"said": FROZEN, "deleted": []}, "not done yet. Now the honest round fails too"),
+        ({**GOOD, "said": FROZEN}, FORGED, "not done yet. Now the honest round fails"),
+        ({**GOOD, "said": "TypeError: not callable"}, FORGED, "not done yet. Now the honest round fails"),
     ],
 )
 def test_putting_the_boundary_back(
@@ -52,8 +72,39 @@ def test_putting_the_boundary_back(
     assert told(capsys, "00.2", [honest, forged]).startswith(f"Exercise 00.2: {expected}")
 
 
+@pytest.mark.parametrize(
+    ("mine", "expected"),
+    [
+        ({}, "done. The prefix and the spelling come first"),
+        ({"malformed": "accepted"}, "not done yet. Your string for 'malformed' is a genuine token"),
+        ({"unknown key": "seal"}, "not done yet. Your string for 'unknown key' is refused as 'seal'. The key id"),
+        ({"seal": "malformed"}, "not done yet. Your string for 'seal' is refused as 'malformed'. Keep the prefix"),
+    ],
+)
+def test_being_refused_for_three_reasons(
+    capsys: pytest.CaptureFixture[str], mine: dict[str, str], expected: str
+) -> None:
+    right = {reason: reason for reason in ("malformed", "unknown key", "seal")}
+    assert told(capsys, "01.1", right | mine).startswith(f"Exercise 01.1: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("done; the notes were: room 7", "minted in the future", "done. The boundary allows"),
+        ("done; the notes were: room 7", "done; the notes were: room 7", "not done yet. Five seconds more"),
+        ("minted in the future", "minted in the future", "not done yet. Your number is refused already"),
+        ("expired", "minted in the future", "not done yet. Your number is refused, but as 'expired'"),
+    ],
+)
+def test_finding_out_how_far_a_clock_may_be_ahead(
+    capsys: pytest.CaptureFixture[str], first: str, second: str, expected: str
+) -> None:
+    assert told(capsys, "01.2", [[first], [second]]).startswith(f"Exercise 01.2: {expected}")
+
+
 @given(st.none() | st.integers() | st.text() | st.lists(st.text()) | st.dictionaries(st.text(), st.text()))
-@pytest.mark.parametrize("exercise", ["00.1", "00.2"])
+@pytest.mark.parametrize("exercise", ["00.1", "00.2", "01.1", "01.2"])
 def test_whatever_is_answered_there_is_a_hint_and_no_traceback(exercise: str, answer: object) -> None:
     labkit.check(exercise, answer)
 

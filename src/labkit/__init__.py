@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from labkit.openbao import OpenBaoUnavailable as OpenBaoUnavailable
     from labkit.single_use import AlreadyRedeemed as AlreadyRedeemed
     from labkit.single_use import SingleUse as SingleUse
+    from labkit.source import source as source
     from labkit.transit import TransitCodec as TransitCodec
 
 _HOMES = {
@@ -35,6 +36,7 @@ _HOMES = {
     "check": "exercises",
     "expect_refusal": "checks",
     "load_key_ring": "key_ring",
+    "source": "source",
     "start": "lab",
 }
 

@@ -75,11 +75,23 @@ def text_of(result: CallToolResult | InputRequiredResult) -> str:
 
 
 async def verdict(move: Any) -> str:
-    """Await a move and return how it ended: the tool's text, or "error <code>: <message>" from the boundary."""
+    """Await a move and return how it ended, whatever happened.
+
+    Args:
+        move: an awaitable that gives a result, such as the call of a function above.
+
+    Returns:
+        The tool's text, or "error <code>: <message>" from the server, or else the exception in one line.
+    """
     try:
         return text_of(await move)
-    except MCPError as error:
-        return f"error {error.error.code}: {error.error.message}"
+    except Exception as error:
+        first: BaseException = error
+        while isinstance(first, BaseExceptionGroup):  # a client that closes wraps what happened inside it
+            first = first.exceptions[0]
+        if isinstance(first, MCPError):
+            return f"error {first.error.code}: {first.error.message}"
+        return f"{type(first).__name__}: {first}"
 
 
 def _tampered(state: str) -> str:

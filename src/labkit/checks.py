@@ -16,7 +16,7 @@ from labkit.attacks import text_of
 from labkit.janitor import REFUSALS
 from labkit.single_use import AlreadyRedeemed, WrongPlan
 
-_BOUNDARY = logging.getLogger("mcp.server.request_state")
+_SDK = logging.getLogger("mcp")
 _FROZEN = "Invalid or expired requestState"
 
 
@@ -78,26 +78,26 @@ class _Reasons(logging.Handler):
         self.reasons: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.msg == "requestState rejected on %s: %s" and isinstance(record.args, tuple):
+        if record.name == "mcp.server.request_state" and isinstance(record.args, tuple) and len(record.args) == 2:
             self.reasons.append(str(record.args[1]))
 
 
 @contextmanager
 def logged_reasons() -> Iterator[list[str]]:
-    """Collect, instead of printing, the reasons that the SDK's boundary writes to its log and nowhere else.
+    """Collect the reasons that the SDK's boundary writes to its log, and keep the SDK's log lines off the screen.
 
     Yields:
         The reasons, which fill up as rounds are refused.
     """
     handler = _Reasons()
-    spread = _BOUNDARY.propagate
-    _BOUNDARY.addHandler(handler)
-    _BOUNDARY.propagate = False
+    spread = _SDK.propagate
+    _SDK.addHandler(handler)
+    _SDK.propagate = False
     try:
         yield handler.reasons
     finally:
-        _BOUNDARY.removeHandler(handler)
-        _BOUNDARY.propagate = spread
+        _SDK.removeHandler(handler)
+        _SDK.propagate = spread
 
 
 @contextmanager

@@ -30,50 +30,61 @@ def check(exercise: str, answer: Any) -> None:
             False,
             "This is not what the cell gave at first: restore it, and change only what is asked for.",
         )
-    print(textwrap.fill(f"Exercise {exercise}: {'done' if done else 'not done yet'}. {sentence}", width=96))
+    print(textwrap.fill(f"Exercise {exercise}: {'done' if done else 'not done yet'}. {sentence}", width=76))
 
 
 def _forge_past_a_count(outcome: dict[str, Any]) -> tuple[bool, str]:
-    deleted, said = outcome["deleted"], outcome["said"]
-    if "secrets/root.key" in deleted:
-        return (
-            True,
-            "Three objects were asked about, three were named, and secrets/root.key is gone: a count is no seal.",
-        )
-    if deleted:
-        return False, f"It deleted {len(deleted)} of the logs, which the user did confirm: name the one they never saw."
+    files, deleted, said = outcome["files"], outcome["deleted"], outcome["said"]
+    if not isinstance(files, list) or not all(isinstance(key, str) for key in files):
+        return False, f"my_files is a {type(files).__name__}: give a list of keys, each a string in quotes."
+    if not files:
+        return False, f"The server said: {said}"
+    unknown = [key for key in files if key not in _KEYS]
+    if unknown:
+        return False, f"There is no object {unknown[0]!r} in the bucket: mind the spelling, and the comma between two."
     if said.startswith("REFUSED"):
-        return False, f"The server said: {said} So name as many, and choose which."
-    if said.startswith("error"):
-        return False, "The server could not read your state: give a list of keys, each a string."
-    return False, "Nothing was deleted: the keys in your list must be in the bucket; secrets/root.key is."
+        return False, f"The server said: {said} Name as many as it expects, and choose which."
+    if _SECRET not in deleted:
+        return False, "Those are the objects that the user did confirm: name the one that they never saw."
+    if len(files) != 3:
+        return False, "That was another server: play your state on `counting`."
+    return True, f"Three objects were asked about, three were named, and {_SECRET} is gone: a count is no seal."
 
 
 def _put_the_boundary_back(outcomes: list[dict[str, Any]]) -> tuple[bool, str]:
     honest, forged = outcomes
     if not honest["said"].startswith("Purged 3"):
-        return False, f"Now the honest round fails too ({honest['said']}): a defense must let honest users through."
-    if forged["deleted"]:
         return False, (
-            f"The forged state still deleted {', '.join(forged['deleted'])}: nothing between the wire and the tool "
-            "reads the state yet. Append a RequestStateBoundary to defended.middleware."
+            f"Now the honest round fails ({honest['said']}). A defense must let honest users through: append one "
+            "RequestStateBoundary, made as described above, and nothing else."
         )
-    if forged["said"] != _FROZEN:
-        return (
-            False,
-            f"The forged state was turned down, but by the tool ({forged['said']}): leave that to the boundary.",
+    if _KEYS[2] not in honest["said"]:
+        return False, "This is another server: keep `defended` as the first line makes it."
+    if _SECRET in forged["deleted"]:
+        return False, (
+            f"The forged state still deleted {_SECRET}: nothing between the wire and the tool of `defended` looks at "
+            "the state yet. Append a RequestStateBoundary to defended.middleware."
         )
-    return True, (
-        f"The honest round still purges three logs; the forged one got {_FROZEN!r}, "
-        f"and only the log says why: {', '.join(forged['logged'])}."
+    if forged["said"] != _FROZEN or forged["logged"] != ["malformed"]:
+        return False, (
+            f"The forged state was not turned down by the SDK's boundary; the answer was: {forged['said']!r}. Keep the "
+            "tool, `forge` and `play` as they are, and leave the refusal to the boundary."
+        )
+    return (
+        True,
+        f"The honest round still purges three logs. The forged one got {_FROZEN!r}, and the log says: malformed.",
     )
+
+
+_SECRET = "secrets/root.key"  # noqa: S105
+_KEYS = ["logs/2026-08-01.log", "logs/2026-08-02.log", "logs/2026-08-03.log", _SECRET]
 
 
 def _three_reasons(reasons: dict[str, str]) -> tuple[bool, str]:
     for wanted in ("malformed", "unknown key", "seal"):
         got = reasons[wanted]
-        if got.startswith("accepted"):
-            return False, f"Your string for {wanted!r} is a genuine token: the codec {got}. Change it."
+        if got == "accepted":
+            return False, f"Your string for {wanted!r} is a genuine token, and the codec accepts it: change it."
         if got != wanted:
             return False, f"Your string for {wanted!r} is refused as {got!r}. {_WHERE[wanted]}"
     return True, "The prefix and the spelling come first, then the key id, and the tag has the last word."

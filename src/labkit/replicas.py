@@ -67,14 +67,16 @@ class Wire:
         return [m for m in self.messages if m.receiver == "OpenBao" or m.body.get("id") in ids]
 
     def show(self, method: str = "tools/call") -> None:
-        """Print the JSON-RPC requests of one method and their answers.
+        """Print the JSON-RPC requests of one method and their answers, round by round.
 
-        Left out: `_meta`, which repeats versions and names in every message. Shortened: `requestState`, which is
-        a bearer capability and has no business in an output.
+        Left out: `_meta`, which repeats versions, names and capabilities in every message. Shortened: `requestState`,
+        which is a bearer capability and has no business in an output.
         """
-        for sender, receiver, body in self.calls(method):
-            if receiver != "OpenBao":
-                print(f"{sender} to {receiver}:", json.dumps(_fit_to_print(body), indent=2, ensure_ascii=False))
+        rounds = [m.body for m in self.calls(method) if m.receiver != "OpenBao"]
+        for number, body in enumerate(rounds):
+            what = "answer" if number % 2 else "request"
+            print(f"--- round {number // 2 + 1}, {what}")
+            print(json.dumps(_fit_to_print(body), indent=2, ensure_ascii=False))
 
 
 def _fit_to_print(value: Any) -> Any:

@@ -1,0 +1,79 @@
+"""A server with more doors than the janitor has: every kind of call that can carry a `requestState`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from mcp import Client
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.request_state import RequestStateSecurity
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+
+NOTES = "room 7"
+"""What the front desk writes into `request_state`."""
+Answer = str | InputRequiredResult
+Call = Callable[..., Awaitable[Any]]
+
+
+def front_desk(keys: Sequence[bytes], name: str = "front-desk", ttl: float = 120, **options: Any) -> MCPServer:
+    """Return a server with two tools that ask first, one that never asks, a prompt, and a resource template.
+
+    Args:
+        keys: the key ring.
+        name: the server's name, which is the audience of its states.
+        ttl: seconds that a state lives.
+        options: more for `MCPServer`, such as `auth` and `token_verifier`.
+    """
+    security = RequestStateSecurity(keys=keys, ttl=ttl)
+    server = MCPServer(name, request_state_security=security, log_level="WARNING", **options)
+
+    @server.tool(structured_output=False)
+    def book(room: str, ctx: Context) -> Answer:
+        return two_rounds(ctx)
+
+    @server.tool(structured_output=False)
+    def cancel(room: str, ctx: Context) -> Answer:
+        return two_rounds(ctx)
+
+    @server.tool()
+    def ping(room: str) -> str:
+        return "pong"
+
+    @server.prompt(name="book")
+    def book_prompt(room: str, ctx: Context) -> Answer:
+        return two_rounds(ctx)
+
+    @server.resource("desk://{room}")
+    def page(room: str, ctx: Context) -> Answer:
+        return two_rounds(ctx)
+
+    return server
+
+
+def two_rounds(ctx: Context) -> Answer:
+    """Ask in round 1, and report the notes in round 2."""
+    if ctx.request_state is not None:
+        return f"done; the notes were: {ctx.request_state}"
+    form = ElicitRequestFormParams(message="Sure?", requested_schema={"type": "object", "properties": {}})
+    return InputRequiredResult(input_requests={"sure": ElicitRequest(params=form)}, request_state=NOTES)
+
+
+def carriers(client: Client) -> tuple[Call, Call, Call]:
+    """Return three calls at the front desk: a tool's, a prompt's and a resource's.
+
+    Each plays round 1 when it is given no state, and round 2 when it is given one.
+    """
+    session = client.session
+
+    def tool(state: Any = None, name: str = "book", room: str = "7") -> Awaitable[Any]:
+        return session.call_tool(name, {"room": room}, request_state=state, allow_input_required=True)
+
+    def prompt(state: Any = None) -> Awaitable[Any]:
+        return session.get_prompt("book", {"room": "7"}, request_state=state, allow_input_required=True)
+
+    def resource(state: Any = None) -> Awaitable[Any]:
+        return session.read_resource("desk://7", request_state=state, allow_input_required=True)
+
+    return tool, prompt, resource
