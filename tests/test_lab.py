@@ -356,3 +356,17 @@ def test_the_server_goes_when_the_kernel_is_killed(
     assert answers(address)
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: not answers(address), "the server is gone")
+
+
+def test_no_public_name_is_hidden_by_a_module_of_that_name() -> None:
+    """Importing `labkit.x` binds `x` in the package, and would replace a function that is called x."""
+    modules = {path.stem for path in Path(labkit.__path__[0]).glob("*.py")}
+    assert not modules & set(labkit.__all__)
+    code = "import labkit; [getattr(labkit, n) for n in labkit.__all__]; print(callable(labkit.source))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+
+
+def test_an_unknown_name_says_which_there_are() -> None:
+    with pytest.raises(AttributeError, match="labkit has no 'strat'; it has AlreadyRedeemed, "):
+        _ = labkit.strat

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from labkit.key_ring import load_key_ring as load_key_ring
     from labkit.lab import Lab as Lab
     from labkit.lab import start as start
+    from labkit.listing import source as source
     from labkit.openbao import LabError as LabError
     from labkit.openbao import OpenBaoUnavailable as OpenBaoUnavailable
     from labkit.single_use import AlreadyRedeemed as AlreadyRedeemed
     from labkit.single_use import SingleUse as SingleUse
-    from labkit.source import source as source
     from labkit.transit import TransitCodec as TransitCodec
 
 _HOMES = {
@@ -36,7 +36,7 @@ _HOMES = {
     "check": "exercises",
     "expect_refusal": "checks",
     "load_key_ring": "key_ring",
-    "source": "source",
+    "source": "listing",
     "start": "lab",
 }
 
