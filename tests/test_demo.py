@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -16,6 +17,7 @@ from labkit.bucket import Bucket
 from labkit.janitor import build_janitor
 from labkit.key_ring import load_key_ring
 from labkit.lab import Lab
+from labkit.openbao import find_or_start
 from labkit.single_use import SingleUse
 
 VERDICTS = """\
@@ -31,6 +33,19 @@ def test_the_command_prints_the_four_verdicts_twice_and_exits_0() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(VERDICTS) == 2
     assert done.stderr == ""
+
+
+def test_three_at_once_on_one_machine_do_not_collide() -> None:
+    """Each on a server of its own, and each on one that they share."""
+    with Lab(find_or_start()) as shared:
+        ours = {"BAO_ADDR": shared.address, "BAO_TOKEN": str(shared.admin.token)}
+        for settings in ({}, ours):
+            env = {**{k: v for k, v in os.environ.items() if not k.startswith(("BAO_", "VAULT_"))}, **settings}
+            command = [sys.executable, "-m", "labkit", "demo"]
+            running = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+            outputs = [process.communicate()[0] for process in running]
+            assert [process.returncode for process in running] == [0, 0, 0]
+            assert all(output.count(VERDICTS) == 2 for output in outputs)
 
 
 class Reusable(SingleUse):
