@@ -221,17 +221,13 @@ def _launch(port: int) -> Server | None:
         [sys.executable, "-I", "-S", "-c", _WATCHDOG, str(bao.pid), str(folder)], stdin=subprocess.PIPE, **apart
     )
     server = Server(f"http://127.0.0.1:{port}", token, folder=folder, _processes=(watchdog, bao))
-    deadline = time.monotonic() + _BOOT
-    with server.client("").session as session:
-        while time.monotonic() < deadline and bao.poll() is None:
-            with contextlib.suppress(requests.RequestException):
-                # Our token and not sys/health: only our own server knows it, whoever else took the port.
-                answer = session.get(
-                    f"{server.address}/v1/auth/token/lookup-self", headers={"X-Vault-Token": token}, timeout=1
-                )
-                if answer.ok:
-                    return server
-            time.sleep(0.002)
+    try:
+        ready = _wait_until_ready(server, bao)
+    except BaseException:  # an interrupt, above all
+        server.close()
+        raise
+    if ready:
+        return server
     exited = bao.poll() is not None
     server.close()
     if exited:
@@ -239,10 +235,26 @@ def _launch(port: int) -> Server | None:
     raise LabError(f"OpenBao did not answer within {_BOOT:.0f} s: free some memory or processor time and try again.")
 
 
+def _wait_until_ready(server: Server, bao: subprocess.Popen[bytes]) -> bool:
+    deadline = time.monotonic() + _BOOT
+    with server.client("").session as session:
+        while time.monotonic() < deadline and bao.poll() is None:
+            with contextlib.suppress(requests.RequestException):
+                # Our token and not sys/health: only our own server knows it, whoever else took the port.
+                answer = session.get(
+                    f"{server.address}/v1/auth/token/lookup-self", headers={"X-Vault-Token": server.token}, timeout=1
+                )
+                if answer.ok:
+                    return True
+            time.sleep(0.002)
+    return False
+
+
 def _end(processes: tuple[subprocess.Popen[bytes], ...]) -> None:
     """End a server the way the end of the kernel would: by closing the watchdog's input."""
     for process in processes:
         if process.stdin is not None:
             process.stdin.close()
-    for process in processes:  # the watchdog first: until it is gone, the pid that it kills must stay the server's
+            process.wait()  # until it is gone, the pid that it kills must stay the server's
+        process.kill()  # in case somebody has killed the watchdog
         process.wait()
