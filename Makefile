@@ -7,21 +7,24 @@ JUPYTER := $(PY) -m jupyterlab --LabApp.default_url=/lab/tree/notebooks/00-start
 
 # A clone that was moved, or whose Python was replaced, is set up anew.
 ifneq ($(wildcard .venv/ready),)
-ifneq ($(shell $(PY) -c "import labkit, pathlib; print(pathlib.Path(labkit.__file__).resolve().parents[2] == pathlib.Path.cwd().resolve())" 2>/dev/null),True)
+ifneq ($(shell $(PY) -I -c "import labkit, pathlib; print(pathlib.Path(labkit.__file__).resolve().parents[2] == pathlib.Path.cwd().resolve())" 2>/dev/null),True)
 $(shell rm -f .venv/ready)
 endif
 endif
 
-.PHONY: help lab demo test bench notebooks compose-up compose-down lock clean
+.PHONY: help lab demo doctor test bench notebooks compose-up compose-down lock clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 lab: .venv/ready ## open JupyterLab on the first notebook
 	@$(JUPYTER) $$([ "$$(id -u)" != 0 ] || echo --allow-root)
 
 demo: .venv/ready ## run the four moves against one requestState
 	@$(PY) -m labkit demo
+
+doctor: ## look at Python, the packages and OpenBao, and say how to mend what is missing
+	@PYTHONPATH=src $$($(PY) -c "" 2>/dev/null && echo $(PY) || echo $(PYTHON)) -m labkit doctor
 
 test: .venv/ready ## lint, types, tests, and every notebook compared with its committed outputs
 	$(PY) -m ruff check .
@@ -37,6 +40,8 @@ notebooks: .venv/ready ## run every notebook and write its outputs
 	@$(PY) tests/execute.py notebooks/*.ipynb
 
 compose-up: .env ## start the official OpenBao in a container, and print how to reach it
+	@$(COMPOSE) version >/dev/null 2>&1 || { \
+		echo "$(COMPOSE) does not run: install Docker with its compose plugin, or make compose-up COMPOSE=podman-compose"; exit 1; }
 	@$(COMPOSE) up --detach
 	@for try in $$(seq 60); do $(COMPOSE) exec -T openbao /usr/bin/bao status >/dev/null 2>&1 && exit 0; sleep 0.5; done; \
 		echo "OpenBao is not ready after half a minute: look at $(COMPOSE) logs"; exit 1
@@ -53,7 +58,7 @@ lock: .venv/ready ## write requirements.lock anew from pyproject.toml
 		--no-emit-index-url --no-header --upgrade --quiet --output-file requirements.lock
 
 clean: ## remove the environment and every cache
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache notebooks/.ruff_cache .hypothesis dist out.ipynb bench.json
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .env:

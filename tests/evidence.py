@@ -192,7 +192,7 @@ def without_a_secret(notebook: NotebookNode) -> list[str]:
 
 def without_a_trace_of_the_machine(notebook: NotebookNode) -> list[str]:
     said = [f"metadata {key}" for key in notebook.metadata if key not in ("kernelspec", "language_info")]
-    said += ["a language version"] if set(notebook.metadata.get("language_info", {})) - {"name"} else []
+    # language_info is not looked at: JupyterLab fills it in as soon as somebody opens the notebook.
     for cell in notebook.cells:
         said += [f"cell metadata {key}" for key in cell.metadata if key not in ("tags", "jupyter")]
     readable = [text for _, output in outputs(notebook) for text in texts(output)]

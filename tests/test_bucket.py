@@ -78,6 +78,16 @@ def test_storing_over_a_link_does_not_write_through_it(fenced: tuple[Bucket, Pat
     bucket.put("link", b"mine")
     assert outside.read_text() == "keep"
     assert bucket.keys() == ["link"]
+    assert (bucket.folder / "link").read_bytes() == b"mine"
+    assert [path.name for path in bucket.folder.iterdir()] == ["link"], "nothing temporary is left"
+
+
+def test_a_temporary_bucket_goes_with_its_owner() -> None:
+    bucket = Bucket()
+    bucket.put("logs/1")
+    folder = bucket.folder
+    del bucket
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("key", ["", "a" * 256, "é" * 50])

@@ -60,7 +60,7 @@ async def test_another_reason_fails(lab: Lab, bucket: Bucket) -> None:
 async def test_a_second_reason_besides_the_named_one_fails(lab: Lab, bucket: Bucket) -> None:
     async with Client(replicas.ring_replica(lab, bucket)) as client:
         question = await attacks.ask(client, "logs/")
-        with pytest.raises(AssertionError, match=r"\['malformed', 'seal'\]"), labkit.expect_refusal("seal"):
+        with pytest.raises(AssertionError, match=r"the log has \['malformed', 'seal'\]"), labkit.expect_refusal("seal"):
             with pytest.raises(MCPError):
                 await attacks.confirm(client, Question("logs/", "v1.x"))
             await attacks.tamper_one_byte(client, question)
@@ -80,8 +80,12 @@ async def test_a_refusal_in_a_result_counts_when_it_is_shown(lab: Lab, bucket: B
         done = await attacks.confirm(client, question)
         with labkit.expect_refusal("already redeemed") as refusal:
             refusal.saw(await attacks.replay(client, question))
-        with pytest.raises(AssertionError, match="nothing was refused"):
+        with pytest.raises(AssertionError, match="an answer refused nothing"):
             with labkit.expect_refusal("already redeemed") as refusal:
+                refusal.saw(done)
+        with pytest.raises(AssertionError, match="an answer refused nothing"):
+            with labkit.expect_refusal("already redeemed") as refusal:
+                refusal.saw(await attacks.replay(client, question))
                 refusal.saw(done)
         with pytest.raises(AssertionError, match="nothing was refused"), labkit.expect_refusal("already redeemed"):
             await attacks.replay(client, question)
@@ -97,10 +101,17 @@ async def test_an_error_result_that_is_no_refusal_of_ours_has_no_reason(lab: Lab
 
 def test_a_raw_answer_counts_only_with_a_logged_reason() -> None:
     frozen = {"error": {"code": -32602, "message": "Invalid or expired requestState"}}
-    with pytest.raises(AssertionError, match=r"refused for \[\]"), labkit.expect_refusal("seal") as refusal:
+    with pytest.raises(AssertionError, match=r"the log has \[\]"), labkit.expect_refusal("seal") as refusal:
         refusal.saw(frozen)
-    for other in ({"error": {"code": -32603, "message": "Internal error"}}, {"result": {}}, None, "text"):
-        with pytest.raises(AssertionError, match="nothing was refused"), labkit.expect_refusal("seal") as refusal:
+    others = [
+        {"code": -32603, "message": "Internal error"},
+        {**frozen["error"], "message": "No"},
+        {"code": -32602},
+        "x",
+        7,
+    ]
+    for other in (*({"error": error} for error in others), {"result": {}}, None, "text"):
+        with pytest.raises(AssertionError, match="refused nothing"), labkit.expect_refusal("seal") as refusal:
             refusal.saw(other)
 
 
@@ -116,6 +127,7 @@ def raising(error: Exception) -> Callable[[], None]:
     [
         (InvalidRequestState("malformed"), "malformed"),
         (AlreadyRedeemed("…"), "already redeemed"),
+        (AlreadyRedeemed("this confirmation was never issued"), "never issued"),
         (WrongPlan("…"), "wrong plan"),
         (hvac.exceptions.Forbidden("…"), "permission denied"),
     ],
@@ -139,9 +151,22 @@ def test_what_is_no_refusal_comes_through(error: Exception) -> None:
 
 
 def test_log_lines_come_back_after_the_check() -> None:
-    spread = checks._SDK.propagate
+    assert checks._SDK.propagate
     handlers = list(checks._SDK.handlers)
     with pytest.raises(AssertionError), labkit.expect_refusal("seal"):
-        pass
-    assert checks._SDK.propagate == spread
+        assert not checks._SDK.propagate
+    one, other = checks.logged_reasons(), checks.logged_reasons()
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert not checks._SDK.propagate
+    other.__exit__(None, None, None)
+    assert checks._SDK.propagate
     assert checks._SDK.handlers == handlers
+
+
+async def test_a_block_does_not_borrow_the_log_line_of_a_block_inside_it(lab: Lab, bucket: Bucket) -> None:
+    async with Client(replicas.ring_replica(lab, bucket)) as client:
+        with pytest.raises(AssertionError, match="nothing was refused"), labkit.expect_refusal("seal"):
+            with labkit.expect_refusal("seal"):
+                await tampered(client)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -49,7 +50,7 @@ class Engine(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def engine() -> Engine:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """Docker with the official image, where there is one; else podman, with a stand-in for the image."""
     env = {key: value for key, value in os.environ.items() if not key.startswith(("BAO_", "VAULT_", "MAKE", "MFLAGS"))}
     if shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True).returncode == 0:
@@ -58,8 +59,14 @@ def engine() -> Engine:
         if os.environ.get("CI"):
             pytest.fail("CI has neither Docker nor podman: .ci/run installs the latter")
         pytest.skip("neither Docker nor podman is installed")
-    env |= {"STORAGE_DRIVER": "vfs", "CONTAINERS_CONF": str(STAND_IN / "containers.conf")}
-    return Engine(f"{sys.executable} -m podman_compose", "podman", env)
+    # A store of its own: the stand-in must never be taken for the official image in anybody's own store.
+    store = tmp_path_factory.mktemp("store")
+    (store / "storage.conf").write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{store}/g"\nrunroot = "{store}/r"\n')
+    env |= {
+        "CONTAINERS_STORAGE_CONF": str(store / "storage.conf"),
+        "CONTAINERS_CONF": str(STAND_IN / "containers.conf"),
+    }
+    return Engine(f"{shlex.quote(sys.executable)} -m podman_compose", "podman", env)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from typing import Any
@@ -116,6 +117,17 @@ def test_without_the_boundary_the_swapped_arguments_are_reported(lab: Lab) -> No
     said = failures(*servers, bucket)
     for move in ("tamper one byte", "swap args to secrets/"):
         assert f"{move} should have ended with: error -32602" in said
+
+
+def test_a_verdict_that_differs_is_told_and_exits_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], no_settings: None
+) -> None:
+    monkeypatch.setitem(demo.EXPECTED, "honest confirmation", "another verdict")
+    assert demo.main() == 1
+    assert capsys.readouterr().out.count("FAILED: honest confirmation should have ended with: another verdict") == 2
+    with pytest.raises(SystemExit, match="1"):
+        monkeypatch.setattr(sys, "argv", ["labkit", "demo"])
+        runpy.run_module("labkit", run_name="__main__")
 
 
 def test_an_outage_is_one_sentence_and_exits_1() -> None:

@@ -138,7 +138,6 @@ SPOILT: list[tuple[Callable[[NotebookNode], list[str]], str, Callable[[NotebookN
     (E.without_a_trace_of_the_machine, "a port", lambda n: work(n).update(outputs=[printed("http://127.0.0.1:40231")])),
     (E.without_a_trace_of_the_machine, "a kernel's file", lambda n: work(n).update(outputs=[printed("in ipykernel_4711")])),
     (E.without_a_trace_of_the_machine, "times", lambda n: work(n).metadata.update(execution={"iopub.status.busy": "2026"})),
-    (E.without_a_trace_of_the_machine, "a Python version", lambda n: n.metadata.language_info.update(version="3.11.7")),
     (E.without_a_trace_of_the_machine, "papermill's notes", lambda n: n.metadata.update(papermill={})),
 ]  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -222,7 +223,7 @@ async def test_a_prefix_without_objects_asks_nothing(janitor: MCPServer, bucket:
         result = await client.session.call_tool(TOOL, {"prefix": prefix}, allow_input_required=True)
     assert isinstance(result, CallToolResult)
     assert not result.is_error
-    assert text_of(result) == f"Nothing to purge: no object under {prefix!r}."
+    assert text_of(result) == f"Nothing to purge: no object under {prefix!a}."
     assert len(bucket.keys()) == 4
 
 
@@ -253,15 +254,20 @@ async def test_a_plan_too_large_for_openbao_asks_for_a_longer_prefix(janitor: MC
 async def test_a_key_cannot_forge_the_question(janitor: MCPServer, bucket: Bucket) -> None:
     """Keys are chosen by whoever writes to the bucket, and the question is read by a person."""
     bucket.put("evil/\n\n\u202eNothing will be deleted.")
+    bucket.put("dry/ is archived first. This is a dry run")
+    bucket.put("void/\u3164\u2800\ufe0f\u034f")
     bucket.put("long/" + "x" * 240)
     async with Client(janitor) as client:
         messages = []
-        for prefix in ("evil/", "long/"):
+        for prefix in ("evil/", "dry/", "void/", "long/"):
             first = await client.session.call_tool(TOOL, {"prefix": prefix}, allow_input_required=True)
             assert isinstance(first, InputRequiredResult)
             request: Any = (first.input_requests or {})[QUESTION]
             messages.append(request.params.message)
-    assert all(message.isprintable() and len(message) < 150 for message in messages)
+    assert all(len(message) < 150 for message in messages)
+    assert all(message.replace("…", "").isascii() and message.isprintable() for message in messages)
+    for message in messages:
+        assert re.fullmatch(r"Purge 1 object\(s\) under '\w+/'\? '[^']+'", message), "what others wrote is in quotes"
 
 
 async def test_a_plan_for_another_request_is_refused(lab: Lab, bucket: Bucket) -> None:
@@ -278,6 +284,7 @@ async def test_a_plan_for_another_request_is_refused(lab: Lab, bucket: Bucket) -
         {**genuine, "keys": "logs/1"},
         {**genuine, "keys": [1]},
         {**genuine, "keys": None},
+        {key: value for key, value in genuine.items() if key != "principal"},
         {"keys": ["logs/1"]},
         {},
     ]
@@ -390,6 +397,24 @@ async def test_an_outage_deletes_nothing_and_says_so(
             assert said.startswith("NOT PURGED: nothing was deleted by this call. OpenBao is unreachable")
     assert bucket.keys() == before
     assert sum(record.name == "labkit.janitor" for record in caplog.records) == 3
+
+
+async def test_no_claim_and_no_state_is_ever_logged(
+    own_lab: Lab, bucket: Bucket, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="labkit"), caplog.at_level(logging.DEBUG, logger="urllib3"):
+        async with Client(replicas.ring_replica(own_lab, bucket)) as client:
+            questions = [await attacks.ask(client, "logs/") for _ in range(4)]
+            claims = [claim_in(own_lab, question.state) for question in questions]
+            await attacks.confirm(client, questions[0])
+            await attacks.replay(client, questions[0])
+            await reply(client, questions[1], {QUESTION: ElicitResult(action="decline")})
+            kill(own_lab)
+            await attacks.confirm(client, questions[2])
+            await reply(client, questions[3], {QUESTION: ElicitResult(action="decline")})
+    assert caplog.records
+    for secret in [*claims, *(question.state for question in questions)]:
+        assert secret not in caplog.text
 
 
 async def test_a_transit_outage_refuses_the_round_and_deletes_nothing(

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
+import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import hvac.exceptions
 import pytest
@@ -34,6 +42,12 @@ TARGETS = {
         "sys/wrapping/unwrap",
     ],
 }
+
+
+def namespaces(lab: Lab) -> list[str]:
+    """The namespaces at the root of the lab's server."""
+    root = lab._server.client("", token=lab._server.token)
+    return list(root.adapter.request("list", "/v1/sys/namespaces")["data"]["keys"])
 
 
 def answers(address: str) -> bool:
@@ -131,6 +145,7 @@ def test_two_labs_on_one_server_share_nothing(no_settings: None, monkeypatch: py
         monkeypatch.setenv("BAO_ADDR", host.address)
         monkeypatch.setenv("BAO_TOKEN", str(host.admin.token))
         with Lab(openbao.find_or_start()) as one, Lab(openbao.find_or_start()) as two:
+            labkit.SingleUse(one.client("confirmations")).issue({"never": "redeemed"})
             assert len({host.namespace, one.namespace, two.namespace}) == 3
             rings = [labkit.load_key_ring(lab.client("ring-reader")) for lab in (one, two)]
             assert rings[0] != rings[1]
@@ -138,8 +153,8 @@ def test_two_labs_on_one_server_share_nothing(no_settings: None, monkeypatch: py
             with pytest.raises(InvalidRequestState):
                 labkit.TransitCodec(two.client("transit")).unseal(token)
         assert answers(host.address), "somebody else's server is left running"
-        listed = host.admin.adapter.request("list", "/v1/sys/namespaces", raise_exception=False)
-        assert "lab-" not in str(getattr(listed, "text", listed)), "what was made on a shared server is removed"
+        left = [f"{host.namespace}/"]
+        eventually(lambda: namespaces(host) == left, "what was made on a shared server is removed")
 
 
 def test_a_process_that_ends_takes_its_namespace_along(own_lab: Lab) -> None:
@@ -147,8 +162,7 @@ def test_a_process_that_ends_takes_its_namespace_along(own_lab: Lab) -> None:
     code = "import labkit; lab = labkit.start(); print(lab.namespace); labkit.load_key_ring(lab.client('ring-reader'))"
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.stdout.startswith("lab-"), done.stderr
-    listed = own_lab.admin.adapter.request("list", "/v1/sys/namespaces", raise_exception=False)
-    assert done.stdout.strip() not in str(getattr(listed, "text", listed))
+    eventually(lambda: namespaces(own_lab) == [f"{own_lab.namespace}/"], "its namespace is removed")
 
 
 def test_a_namespace_that_was_handed_out_is_enough(no_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,11 +356,19 @@ def test_the_server_survives_interrupt_kernel(
     client.execute("import time; print('waiting', flush=True); time.sleep(60)")
     while client.get_iopub_msg(timeout=30)["content"].get("text", "").strip() != "waiting":
         pass
-    interrupt()
-    assert client.get_shell_msg(timeout=30)["content"]["ename"] == "KeyboardInterrupt"
+    reply: dict[str, Any] = {}
+    for _ in range(10):  # an interrupt may come before the kernel listens for it
+        interrupt()
+        with contextlib.suppress(queue.Empty):
+            reply = client.get_shell_msg(timeout=5)
+            break
+    assert reply["content"]["ename"] == "KeyboardInterrupt"
     assert answers(address)
-    reply = client.execute_interactive("assert labkit.load_key_ring(lab.client('ring-reader'))", timeout=30)
-    assert reply["content"]["status"] == "ok"
+    status = "aborted"
+    while status == "aborted":  # as the kernel says of what arrives right after an error
+        reply = client.execute_interactive("assert labkit.load_key_ring(lab.client('ring-reader'))", timeout=30)
+        status = reply["content"]["status"]
+    assert status == "ok"
 
 
 def test_the_server_goes_when_the_kernel_is_killed(
@@ -370,3 +392,205 @@ def test_no_public_name_is_hidden_by_a_module_of_that_name() -> None:
 def test_an_unknown_name_says_which_there_are() -> None:
     with pytest.raises(AttributeError, match="labkit has no 'strat'; it has AlreadyRedeemed, "):
         _ = labkit.strat
+
+
+def test_many_threads_with_one_dead_token_all_get_through(own_lab: Lab) -> None:
+    client = own_lab.client("transit")
+    codec = labkit.TransitCodec(client)
+    with ThreadPoolExecutor(32) as pool:
+        for _ in range(5):
+            own_lab.admin.auth.token.revoke(client.token)
+            assert all(pool.map(codec.seal, [b"state"] * 32))
+
+
+def test_the_server_gets_one_setting_and_leaves_no_token_behind(
+    no_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BAO_LOG_LEVEL", "trace")
+    monkeypatch.setenv("VAULT_SEAL_TYPE", "transit")
+    with Lab(openbao.find_or_start()) as lab:
+        environ = Path(f"/proc/{lab._server._processes[1].pid}/environ").read_bytes().decode()
+        assert re.findall(r"(?:^|\0)((?:BAO|VAULT)_\w+)=", environ) == ["BAO_DEV_ROOT_TOKEN_ID"]
+    assert list(tmp_path.iterdir()) == [], "no token is stored in the home folder"
+    assert capfd.readouterr() == ("", ""), "what the server prints has its root token in it"
+
+
+def test_the_transit_key_can_be_neither_exported_nor_backed_up(lab: Lab) -> None:
+    key = lab.admin.secrets.transit.read_key(provision.TRANSIT_KEY)["data"]
+    assert not key["exportable"]
+    assert not key["allow_plaintext_backup"]
+    assert key["type"] == "aes256-gcm96"
+
+
+@pytest.mark.parametrize("role", TARGETS)
+def test_a_policy_grants_each_path_one_thing(role: str) -> None:
+    text = (openbao.CONFIG / "policies" / f"{role}.hcl").read_text()
+    granted = dict(re.findall(r'path "([^"]+)" \{\n  capabilities +=? *= \["(\w+)"\]', text))
+    assert text.count("path ") == len(granted), "each path has one capability, and no wildcard hides another"
+    assert not any(mark in path for path in granted for mark in "*+")
+    reads = {"secret/data/mcp/request-state-keys", "auth/token/lookup-self"}
+    assert granted == {
+        path: "read" if path in reads else "update" for path in [*TARGETS[role], "auth/token/lookup-self"]
+    }
+    assert text.count('max_wrapping_ttl = "300s"') == text.count('sys/wrapping/wrap"')
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("BAO_ADDR", "http://user:S3cretPw@127.0.0.1:8200", "BAO_ADDR is no address of a server"),
+        ("BAO_ADDR", "http://127.0.0.1:8200/ui/", "BAO_ADDR is no address of a server"),
+        ("BAO_ADDR", "127.0.0.1:8200", "BAO_ADDR is no address of a server"),
+        ("BAO_TOKEN", "s.token\n", "BAO_TOKEN has a space, a line end"),
+        ("BAO_TOKEN", "s.tökén", "BAO_TOKEN has a space, a line end"),
+    ],
+)
+def test_a_setting_with_a_slip_in_it_is_one_sentence(
+    no_settings: None, monkeypatch: pytest.MonkeyPatch, name: str, value: str, complaint: str
+) -> None:
+    monkeypatch.setenv("BAO_ADDR", "http://127.0.0.1:1")
+    monkeypatch.setenv("BAO_TOKEN", "s.token")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(labkit.LabError, match=complaint) as caught:
+        labkit.start()
+    assert "S3cretPw" not in str(caught.value)
+
+
+def test_a_missing_certificate_file_is_one_sentence(no_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAO_ADDR", "https://127.0.0.1:1")
+    monkeypatch.setenv("BAO_TOKEN", "s.token")
+    monkeypatch.setenv("BAO_CACERT", "/no/such/file.pem")
+    with pytest.raises(labkit.LabError, match="Nothing answers at"):
+        labkit.start()
+
+
+def test_a_token_that_may_make_a_namespace_and_no_more_leaves_none_behind(
+    own_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = own_lab._server.client("", token=own_lab._server.token)
+    root.sys.create_or_update_policy("maker", 'path "sys/namespaces/*" { capabilities = ["update", "delete"] }')
+    monkeypatch.setenv("BAO_ADDR", own_lab.address)
+    monkeypatch.setenv("BAO_TOKEN", root.auth.token.create(policies=["maker"])["auth"]["client_token"])
+    with pytest.raises(labkit.LabError, match="cannot set up a namespace") as caught:
+        labkit.start()
+    assert "\n" not in str(caught.value)
+    eventually(lambda: namespaces(own_lab) == [f"{own_lab.namespace}/"], "its namespace is removed")
+
+
+def test_a_ring_in_a_mount_that_cannot_protect_it_is_not_touched(own_lab: Lab) -> None:
+    own_lab.admin.sys.disable_secrets_engine("secret")
+    own_lab.admin.sys.enable_secrets_engine("kv", path="secret", options={"version": "1"})
+    with pytest.raises(labkit.LabError, match="not a KV v2 mount"):
+        provision.provision(own_lab.admin)
+
+
+def test_credentials_from_a_dead_server_are_an_outage(own_lab: Lab) -> None:
+    os.kill(own_lab._server._processes[1].pid, signal.SIGKILL)
+    own_lab._server._processes[1].wait()
+    with pytest.raises(labkit.OpenBaoUnavailable, match="getting credentials for transit"):
+        own_lab.client("transit")
+
+
+def test_a_redirect_is_not_followed_with_a_token(no_settings: None) -> None:
+    asked: list[str] = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(307)
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        client = openbao.Server(f"http://127.0.0.1:{server.server_port}", "").client("", token="s.token")
+        with pytest.raises(labkit.OpenBaoUnavailable, match="status 307 without OpenBao's JSON"):
+            labkit.load_key_ring(client)
+        server.shutdown()
+    assert len(asked) == 1
+
+
+def test_whoever_answers_on_the_port_is_not_taken_for_our_server(no_settings: None) -> None:
+    class Yes(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"data": {"id": "another"}}')
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Yes) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        assert openbao._launch(server.server_port) is None
+        server.shutdown()
+
+
+def test_a_server_whose_watchdog_was_killed_still_ends(no_settings: None) -> None:
+    lab = Lab(openbao.find_or_start())
+    watchdog, bao = lab._server._processes
+    watchdog.kill()
+    watchdog.wait()
+    lab.close()
+    assert bao.poll() is not None
+    assert lab._server.folder is not None
+    assert not lab._server.folder.exists()
+
+
+def test_nothing_stays_when_the_watchdog_cannot_start(no_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders: list[str] = []
+
+    make = tempfile.mkdtemp
+
+    def remember(**options: str) -> str:
+        folders.append(make(**options))
+        return folders[-1]
+
+    monkeypatch.setattr(openbao.tempfile, "mkdtemp", remember)
+    monkeypatch.setattr(openbao.sys, "executable", "/no/such/python")
+    with pytest.raises(labkit.LabError, match=r"/no/such/python cannot be started"):
+        openbao.find_or_start()
+    assert folders
+    assert not Path(folders[0]).exists()
+    listed = subprocess.run(["ps", "-wweo", "args"], capture_output=True, text=True, check=True).stdout
+    assert folders[0] not in listed
+
+
+def test_a_forked_child_neither_ends_the_lab_nor_keeps_it(no_settings: None) -> None:
+    """A child that ends runs its own clean-up; one that lives on holds a copy of every pipe."""
+    code = """if True:
+        import os, sys, time, labkit
+        lab, bucket = labkit.start(), labkit.Bucket()
+        if os.fork() == 0:
+            sys.exit()  # runs what is registered for the end of a process
+        os.wait()
+        assert labkit.load_key_ring(lab.client("ring-reader")) and bucket.folder.exists()
+        if os.fork() == 0:
+            os.setsid(); sys.stdout.flush(); os.close(1); time.sleep(60); os._exit(0)
+        print(lab.address, flush=True)
+        os.kill(os.getpid(), 9)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    address = done.stdout.strip()
+    assert address.startswith("http://"), done.stderr
+    eventually(lambda: not answers(address), "the server is gone, though a child holds its pipe")
+
+
+def test_the_variable_that_is_meant_is_the_one_that_is_named(
+    no_settings: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VAULT_ADDR", "http://127.0.0.1:1")
+    with pytest.raises(labkit.LabError, match=r"^VAULT_ADDR is http://127.0.0.1:1 but .* or unset VAULT_ADDR and"):
+        labkit.start()
+
+
+def test_a_sealed_server_is_not_blamed_on_the_token(own_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_lab._server.client("", token=own_lab._server.token).sys.seal()
+    monkeypatch.setenv("BAO_ADDR", own_lab.address)
+    monkeypatch.setenv("BAO_TOKEN", str(own_lab.admin.token))
+    with pytest.raises(labkit.LabError, match=r"OpenBao at http://.* cannot set up .*\(Vault is sealed\): check its"):
+        labkit.start()

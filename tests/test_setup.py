@@ -124,7 +124,8 @@ def test_nothing_tracked_names_this_machine() -> None:
     for path in tracked():
         text = (ROOT / path).read_text()
         assert str(ROOT) not in text, path
-        assert not re.search(r"/(home|Users)/\w", text), path
+        if path.name != "test_evidence.py":  # which has to show what a trace of a machine looks like
+            assert not re.search(r"/(home|Users)/\w", text), path
 
 
 def test_conda_and_binder_get_what_is_locked() -> None:

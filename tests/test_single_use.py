@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import hvac
@@ -27,6 +28,7 @@ from hypothesis import strategies as st
 import labkit
 from labkit import single_use
 from labkit.lab import Lab
+from labkit.openbao import Server
 from labkit.single_use import AlreadyRedeemed, PlanTooLarge, SingleUse, WrongPlan
 
 PLAN = {"tool": "purge_objects", "keys": ["logs/1"]}
@@ -134,9 +136,9 @@ def test_the_role_that_issues_may_do_no_more_than_that(lab: Lab) -> None:
             client.adapter.post(f"/v1/{path}", json={"token": claim})
 
 
-def test_a_ttl_beyond_the_policy_is_an_outage_in_one_sentence(lab: Lab) -> None:
+def test_a_client_that_may_not_wrap_is_an_outage_in_one_sentence(lab: Lab) -> None:
     with pytest.raises(labkit.OpenBaoUnavailable, match="refused our token while parking a plan"):
-        SingleUse(lab.client("confirmations"), ttl=301).issue(PLAN)
+        SingleUse(lab.client("ring-reader")).issue(PLAN)
 
 
 def test_of_eight_racing_redeemers_exactly_one_gets_the_plan(
@@ -206,6 +208,8 @@ def test_a_sealed_server_leaves_the_claim_as_it_was_and_says_so(own_lab: Lab) ->
 def stopped(pid: int) -> Iterator[None]:
     os.kill(pid, signal.SIGSTOP)
     try:
+        while Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "T":
+            time.sleep(0.01)
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -213,9 +217,9 @@ def stopped(pid: int) -> Iterator[None]:
 
 def test_a_time_out_after_sending_says_that_it_cannot_know(own_lab: Lab) -> None:
     client = own_lab.client("confirmations")
-    client.adapter._kwargs["timeout"] = 0.3
     claims = SingleUse(client)
     claim = claims.issue(PLAN)
+    client.adapter._kwargs["timeout"] = 0.3
     with (
         stopped(pid_of(own_lab)),
         pytest.raises(labkit.OpenBaoUnavailable, match=r"\(ReadTimeout\); whether .* cannot be known"),
@@ -236,21 +240,27 @@ def answering(lines: list[bytes], claim_port: list[int]) -> Iterator[None]:
                     connection.recv(65536)
                     connection.sendall(line)
 
-        thread = threading.Thread(target=serve)
+        thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield
         thread.join(timeout=10)
         assert not thread.is_alive(), "not every answer was asked for"
 
 
-def http(status: int, body: str = "") -> bytes:
+def http(status: int, body: str = "", kind: str = "application/json", more: str = "") -> bytes:
     return (
-        f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nConnection: close\r\n{more}"
         f"Content-Length: {len(body)}\r\n\r\n{body}"
     ).encode()
 
 
+def bao(status: int, said: str) -> bytes:
+    return http(status, json.dumps({"errors": [said]}))
+
+
 PAYLOAD = json.dumps({"data": {"plan": json.dumps(PLAN)}})
+DEAD = bao(400, "wrapping token is not valid or does not exist")
+PAGE = "<html>Please sign in.</html>"
 CANNOT_KNOW = "cannot be known"
 MAY_BE_VALID = "may still be valid"
 
@@ -258,21 +268,29 @@ MAY_BE_VALID = "may still be valid"
 @pytest.mark.parametrize(
     ("answers", "outcome"),
     [
-        ([http(204), http(400)], AlreadyRedeemed),
-        ([http(500), http(400)], AlreadyRedeemed),
+        ([http(204), DEAD], AlreadyRedeemed),
+        ([bao(500, "internal error"), DEAD], AlreadyRedeemed),
         ([http(204), http(200, PAYLOAD)], PLAN),
-        ([http(500), http(200, PAYLOAD)], PLAN),
+        ([bao(500, "internal error"), http(200, PAYLOAD)], PLAN),
         ([http(204), http(204)], CANNOT_KNOW),
-        ([http(500), http(500)], CANNOT_KNOW),
+        ([bao(500, "internal error"), bao(500, "internal error")], CANNOT_KNOW),
+        ([bao(500, "internal error"), bao(503, "Vault is sealed")], CANNOT_KNOW),
+        ([http(204), http(400, PAGE, "text/html")], CANNOT_KNOW),
         ([http(204), b""], CANNOT_KNOW),
-        ([http(200, "{}")], WrongPlan),
-        ([http(200, "")], WrongPlan),
-        ([http(400)], AlreadyRedeemed),
-        ([http(403)], MAY_BE_VALID),
-        ([http(429)], MAY_BE_VALID),
-        ([http(503)], MAY_BE_VALID),
+        ([http(200, '{"data": {}}')], WrongPlan),
+        ([http(200, '{"data": {"plan": "' + "[" * 9000 + '"}}')], WrongPlan),
+        ([http(200, "{}")], CANNOT_KNOW),
+        ([http(200, "")], CANNOT_KNOW),
+        ([http(200, PAGE, "text/html")], CANNOT_KNOW),
+        ([DEAD], AlreadyRedeemed),
+        ([http(400, PAGE, "text/html")], CANNOT_KNOW),
+        ([bao(403, "permission denied")], CANNOT_KNOW),
+        ([bao(429, "rate limited")], MAY_BE_VALID),
+        ([bao(503, "Vault is sealed")], MAY_BE_VALID),
+        ([http(503, PAGE, "text/html")], CANNOT_KNOW),
         ([http(502)], CANNOT_KNOW),
         ([http(504)], CANNOT_KNOW),
+        ([http(302, more="Location: http://127.0.0.1:1/login\r\n")], CANNOT_KNOW),
         ([b""], CANNOT_KNOW),
         ([b"HTTP/1.1 200 X\r\nContent-Length: 100\r\n\r\n{"], CANNOT_KNOW),
     ],
@@ -290,6 +308,51 @@ def test_each_answer_that_a_race_or_a_proxy_can_give(lab: Lab, answers: list[byt
         else:
             with pytest.raises(outcome):  # type: ignore[call-overload]
                 claims.redeem("s.claim")
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (http(204), None),
+        (bao(403, "permission denied"), AlreadyRedeemed),
+        (http(403, PAGE, "text/html"), CANNOT_KNOW),
+        (http(400, PAGE, "text/html"), CANNOT_KNOW),
+        (http(200, PAGE, "text/html"), CANNOT_KNOW),
+        (http(302, more="Location: http://127.0.0.1:1/login\r\n"), CANNOT_KNOW),
+        (bao(500, "internal error"), CANNOT_KNOW),
+        (bao(503, "Vault is sealed"), MAY_BE_VALID),
+    ],
+)
+def test_each_answer_to_burning_a_claim(answer: bytes, outcome: object) -> None:
+    """Nothing but OpenBao's own word makes a claim burned, or dead."""
+    port: list[int] = []
+    with answering([answer], port):
+        claims = SingleUse(hvac.Client(f"http://127.0.0.1:{port[0]}", token=""))
+        if outcome is None:
+            claims.burn("s.claim")
+        elif isinstance(outcome, str):
+            with pytest.raises(labkit.OpenBaoUnavailable, match=outcome):
+                claims.burn("s.claim")
+        else:
+            with pytest.raises(outcome):  # type: ignore[call-overload]
+                claims.burn("s.claim")
+
+
+@pytest.mark.parametrize("ttl", [0, 301, -1, 0.5, 120.0, "120", None])
+def test_a_lifetime_that_no_claim_can_have_is_turned_down(ttl: Any) -> None:
+    with pytest.raises(ValueError, match=r"a claim lives 1 to 300 whole seconds, not"):
+        SingleUse(hvac.Client(token=""), ttl=ttl)
+
+
+@pytest.mark.parametrize(
+    "page", [http(200, PAGE, "text/html"), http(204), http(200, "{}"), http(404, '{"errors": []}')]
+)
+def test_an_answer_without_a_claim_is_an_outage(page: bytes) -> None:
+    port: list[int] = []
+    with answering([page], port):
+        server = Server(f"http://127.0.0.1:{port[0]}", "")
+        with pytest.raises(labkit.OpenBaoUnavailable, match="while parking a plan"):
+            SingleUse(server.client("")).issue(PLAN)
 
 
 @pytest.fixture(scope="module")

@@ -189,6 +189,16 @@ def test_a_state_too_long_to_unseal_is_not_sealed(codec: TransitCodec) -> None:
         codec.seal(b"x" * 800_000)
 
 
+@pytest.mark.parametrize("kind", ["aes256-gcm96", "aes128-gcm96", "chacha20-poly1305", "xchacha20-poly1305"])
+def test_a_forgery_is_one_under_every_kind_of_key(own_lab: Lab, kind: str) -> None:
+    own_lab.admin.write_data("transit/keys/other", data={"type": kind})
+    codec = TransitCodec(own_lab.admin, key="other")
+    token = codec.seal(PAYLOAD)
+    assert codec.unseal(token) == PAYLOAD
+    with pytest.raises(InvalidRequestState, match="seal"):
+        codec.unseal(token[:40] + ("A" if token[40] != "A" else "B") + token[41:])
+
+
 def kill(lab: Lab) -> None:
     os.kill(lab._server._processes[1].pid, signal.SIGKILL)
 
@@ -228,6 +238,8 @@ def test_an_outage_is_logged_as_one_and_lets_nothing_in(
         assert line.startswith("requestState outage, not an attack: OpenBao ")
         assert "\n" not in line
         assert token not in line
+        assert body(token)[:20] not in line
+        assert standard(token)[9:29] not in line
         assert str(codec._transit._adapter.token) not in line
 
 

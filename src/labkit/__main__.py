@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 
 
@@ -27,6 +28,9 @@ def main(argv: list[str] | None = None) -> int:
         description="Run the four moves, with the key ring and with Transit; exit 1 if any verdict differs.",
     )
     arguments = parser.parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character shows another one instead
 
     # Each command is imported when it is called: the doctor has to answer where packages are missing.
     if arguments.command == "doctor":

@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any
 
 import hvac
-import hvac.adapters
 import hvac.exceptions
 import requests
 
-from labkit.openbao import OpenBaoUnavailable, Server, outage
+from labkit.openbao import OpenBaoUnavailable, Server, StrictAdapter, outage
 
 
 def log_in(server: Server, namespace: str, role: str, role_id: str, secret_id: str) -> hvac.Client:
@@ -33,7 +32,7 @@ def log_in(server: Server, namespace: str, role: str, role_id: str, secret_id: s
     return client
 
 
-class _AppRoleAdapter(hvac.adapters.JSONAdapter):
+class _AppRoleAdapter(StrictAdapter):
     def __init__(self, *args: Any, role: str, role_id: str, secret_id: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._role = role
@@ -44,7 +43,7 @@ class _AppRoleAdapter(hvac.adapters.JSONAdapter):
         used = self.token
         answer = super().request(method, url, headers=headers, raise_exception=False, **kwargs)
         # A 403 never took effect, so asking again is safe; but only a dead token is a reason to.
-        if _status(answer) == 403 and self._is_dead():
+        if _status(answer) == 403 and (self.token != used or self._is_dead()):
             self.log_in(dead=used)
             answer = super().request(method, url, headers=headers, raise_exception=False, **kwargs)
         if raise_exception and isinstance(answer, requests.Response) and not answer.ok:
@@ -55,14 +54,14 @@ class _AppRoleAdapter(hvac.adapters.JSONAdapter):
         with self._lock:
             if self.token != dead:  # another thread was faster
                 return
-            with outage(f"logging in as {self._role}"):
-                try:
+            try:
+                with outage(f"logging in as {self._role}", passing=(hvac.exceptions.InvalidRequest,)):
                     answer = super().request("post", "/v1/auth/approle/login", json=self._credentials)
-                except hvac.exceptions.InvalidRequest:
-                    raise OpenBaoUnavailable(
-                        f"OpenBao refused the AppRole login of {self._role}: its secret-id is unknown, used up or "
-                        "expired; issue a new one."
-                    ) from None
+            except hvac.exceptions.InvalidRequest:
+                raise OpenBaoUnavailable(
+                    f"OpenBao refused the AppRole login of {self._role}: its secret-id is unknown, used up or "
+                    "expired; issue a new one."
+                ) from None
             self.token = self.get_login_token(answer)
 
     def _is_dead(self) -> bool:

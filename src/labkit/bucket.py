@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
@@ -23,7 +24,7 @@ class Bucket:
         """Use `folder`, which is made if need be; without one, a temporary folder that goes with the bucket."""
         if folder is None:
             folder = tempfile.mkdtemp(prefix="labkit-bucket-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            weakref.finalize(self, _remove, folder, os.getpid())
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -41,8 +42,10 @@ class Bucket:
         path = self._path(key)
         if path is None:
             raise LabError(f"{key[:40]!r} cannot be a key here: use 1 to 255 characters, counted as percent-encoded.")
-        path.unlink(missing_ok=True)  # a link in its place would be followed
-        path.write_bytes(data)
+        # Replaced as a whole: writing to what is there would follow a link, and show others half an object.
+        with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".", delete=False) as fresh:
+            fresh.write(data)
+        os.replace(fresh.name, path)
 
     def delete(self, key: str) -> bool:
         """Delete the object under `key`; return whether there was one.
@@ -69,6 +72,11 @@ class Bucket:
     def _path(self, key: str) -> Path | None:
         name = _name(key)
         return self.folder / name if 0 < len(name) <= 255 else None
+
+
+def _remove(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # and not in a forked child that ends
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _name(key: str) -> str:

@@ -29,28 +29,34 @@ class Refusal:
     """
 
     def __init__(self) -> None:
-        self.reasons: list[str] = []
         self.wire: str | None = None
         self.reason: str | None = None
+        self._reasons: list[str] = []  # of refusals that name their own
+        self._boundary = 0  # refusals whose reason only the log has
+        self._accepted = 0
 
     def saw(self, answer: Any) -> None:
         """Take a refusal that came as an answer and not as an exception.
 
         Args:
-            answer: a tool's result, or a raw JSON-RPC answer. One that refuses nothing is passed over, so that
-                `expect_refusal` then fails.
+            answer: a tool's result, or a raw JSON-RPC answer. One that refuses nothing makes `expect_refusal` fail.
         """
+        error = answer.get("error") if isinstance(answer, dict) else None
         if isinstance(answer, CallToolResult) and answer.is_error:
-            said = text_of(answer)
-            self._note(said, [reason for reason, sentence in REFUSALS.items() if sentence == said])
-        elif isinstance(answer, dict):
-            error = answer.get("error") or {}
-            if (error.get("code"), error.get("message")) == (INVALID_PARAMS, _FROZEN):
-                self._note(f"{INVALID_PARAMS} {_FROZEN}", [])
+            told = text_of(answer)
+            self._note(told, *(reason for reason, sentence in REFUSALS.items() if sentence == told))
+        elif isinstance(error, dict) and (error.get("code"), error.get("message")) == (INVALID_PARAMS, _FROZEN):
+            self._note_boundary()
+        else:
+            self._accepted += 1
 
-    def _note(self, wire: str, reasons: list[str]) -> None:
+    def _note(self, wire: str, *reasons: str) -> None:
         self.wire = wire
-        self.reasons += reasons
+        self._reasons += reasons
+
+    def _note_boundary(self) -> None:
+        self._note(f"{INVALID_PARAMS} {_FROZEN}")
+        self._boundary += 1
 
     def _caught(self, error: BaseException) -> bool:
         """Note `error` if it is a refusal; return whether it is."""
@@ -58,28 +64,62 @@ class Refusal:
             return all([self._caught(part) for part in error.exceptions])
         match error:
             case MCPError() if (error.error.code, error.error.message) == (INVALID_PARAMS, _FROZEN):
-                self._note(f"{INVALID_PARAMS} {_FROZEN}", [])
+                self._note_boundary()
             case InvalidRequestState():
-                self._note(f"{type(error).__name__}", [str(error)])
+                self._note(type(error).__name__, str(error))
             case AlreadyRedeemed():
-                self._note(type(error).__name__, ["already redeemed"])
+                self._note(type(error).__name__, "never issued" if "never" in str(error) else "already redeemed")
             case WrongPlan():
-                self._note(type(error).__name__, ["wrong plan"])
+                self._note(type(error).__name__, "wrong plan")
             case hvac.exceptions.Forbidden():
-                self._note("403", ["permission denied"])
+                self._note("403", "permission denied")
             case _:
                 return False
         return True
 
+    def _judge(self, wanted: str, logged: list[str]) -> None:
+        if self._accepted:
+            raise AssertionError(f"an answer refused nothing: a refusal for the reason {wanted!r} was expected")
+        if self.wire is None:
+            raise AssertionError(f"nothing was refused: a refusal for the reason {wanted!r} was expected")
+        if len(logged) != self._boundary:
+            raise AssertionError(
+                f"the log has {logged}, and the caller saw {self._boundary} refusal(s) by the boundary"
+            )
+        reasons = sorted({*self._reasons, *logged})
+        if reasons != [wanted]:
+            raise AssertionError(f"refused for {reasons}: the reason {wanted!r} was expected")
+        self.reason = wanted
+
 
 class _Reasons(logging.Handler):
+    """Hands each logged reason to the innermost block that listens, and keeps the SDK's lines off the screen."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.reasons: list[str] = []
+        self.listening: list[list[str]] = []
+        self._spread = True
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == "mcp.server.request_state" and isinstance(record.args, tuple) and len(record.args) == 2:
-            self.reasons.append(str(record.args[1]))
+            self.listening[-1].append(str(record.args[1]))
+
+    def enter(self, reasons: list[str]) -> None:
+        if not self.listening:
+            self._spread = _SDK.propagate
+            _SDK.addHandler(self)
+            _SDK.propagate = False
+        self.listening.append(reasons)
+
+    def leave(self, reasons: list[str]) -> None:
+        # By identity: two blocks that overlap may end in either order, and equal lists are not the same list.
+        self.listening[:] = [listener for listener in self.listening if listener is not reasons]
+        if not self.listening:
+            _SDK.removeHandler(self)
+            _SDK.propagate = self._spread
+
+
+_handler = _Reasons()
 
 
 @contextmanager
@@ -89,15 +129,12 @@ def logged_reasons() -> Iterator[list[str]]:
     Yields:
         The reasons, which fill up as rounds are refused.
     """
-    handler = _Reasons()
-    spread = _SDK.propagate
-    _SDK.addHandler(handler)
-    _SDK.propagate = False
+    reasons: list[str] = []
+    _handler.enter(reasons)
     try:
-        yield handler.reasons
+        yield reasons
     finally:
-        _SDK.removeHandler(handler)
-        _SDK.propagate = spread
+        _handler.leave(reasons)
 
 
 @contextmanager
@@ -122,10 +159,5 @@ def expect_refusal(reason: str) -> Iterator[Refusal]:
         except Exception as error:
             if not refusal._caught(error):
                 raise
-    reasons = sorted({*refusal.reasons, *logged})
-    if refusal.wire is None:
-        raise AssertionError(f"nothing was refused: a refusal for the reason {reason!r} was expected")
-    if reasons != [reason]:
-        raise AssertionError(f"refused for {reasons}: the reason {reason!r} was expected")
-    refusal.reason = reason
+    refusal._judge(reason, logged)
     print(f"refused ({reason}); the caller sees: {refusal.wire}")

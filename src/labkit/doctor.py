@@ -7,7 +7,8 @@ import re
 import sys
 from typing import Any, NamedTuple
 
-_INSTALL = "pip install --require-hashes -r requirements.lock"
+_PIP = "make clean lab, or .venv/bin/python -m pip install"
+_INSTALL = f"{_PIP} --require-hashes -r requirements.lock"
 
 
 class Finding(NamedTuple):
@@ -40,7 +41,7 @@ def packages() -> list[Finding]:
     try:
         wanted = importlib.metadata.requires("labkit") or []
     except importlib.metadata.PackageNotFoundError:
-        return [Finding(False, "labkit is not installed", "pip install --no-deps --no-build-isolation -e .")]
+        return [Finding(False, "labkit is not installed", f"{_PIP} --no-deps --no-build-isolation -e .")]
     return [package(requirement) for requirement in wanted if "extra ==" not in requirement]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from typing import Any
 
 from mcp.server import MCPServer
@@ -41,6 +42,7 @@ REFUSALS = {
 }
 """What the tool says when it turns a confirmation down, by reason."""
 _SHOWN = 80  # characters of a key or prefix in a sentence
+_PLAIN = re.compile(r"[A-Za-z0-9._/+=@-]+")  # a key that cannot be taken for words of ours stands without quotes
 
 
 def build_janitor(security: RequestStateSecurity, single_use: SingleUse, bucket: Bucket) -> MCPServer:
@@ -198,10 +200,11 @@ def _failed(text: str) -> CallToolResult:
 
 
 def _sample(keys: list[str]) -> str:
-    return _shown(keys[0], quoted=False) + (", …" if len(keys) > 1 else "")
+    plain = _PLAIN.fullmatch(keys[0]) and len(keys[0]) <= _SHOWN
+    return (keys[0] if plain else _shown(keys[0])) + (", …" if len(keys) > 1 else "")
 
 
-def _shown(text: str, *, quoted: bool = True) -> str:
-    """Text that others chose, made fit for a sentence that a person acts on: one line, no hidden characters, short."""
-    short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return repr(short) if quoted or not short.isprintable() else short
+def _shown(text: str) -> str:
+    """Text that others chose, made fit for a sentence that a person acts on: quoted, short, every character visible."""
+    quoted = ascii(text)
+    return quoted if len(quoted) <= _SHOWN else f"{quoted[:_SHOWN]}…'"

@@ -8,7 +8,7 @@ from typing import Any
 import hvac
 import hvac.exceptions
 
-from labkit.openbao import LabError, outage
+from labkit.openbao import LabError, outage, said
 from labkit.provision import RING_PATH
 
 _HEX = re.compile(r"[0-9a-fA-F]+")
@@ -35,19 +35,20 @@ def load_key_ring(client: hvac.Client, path: str = RING_PATH) -> list[bytes]:
 
     Source: SDK, `mcp.server.request_state.RequestStateSecurity`; OpenBao documentation, "KV v2".
     """
-    with outage(f"reading the key ring at secret/{path}"):
-        try:
+    answers = (hvac.exceptions.InvalidPath, hvac.exceptions.InvalidRequest)
+    try:
+        with outage(f"reading the key ring at secret/{path}", passing=answers):
             answer = client.secrets.kv.v2.read_secret_version(path, mount_point="secret", raise_on_deleted_version=True)
-        except hvac.exceptions.InvalidPath:
-            raise InvalidKeyRing(
-                f"There is no key ring at secret/{path}: write one, `bao kv put secret/{path} keys=<64 hex digits>`."
-            ) from None
-        except hvac.exceptions.InvalidRequest as error:
-            raise InvalidKeyRing(
-                f"OpenBao cannot read a key ring at secret/{path} ({', '.join(error.errors or [])}): "
-                "check the path and that secret/ is a KV v2 mount."
-            ) from None
-    return parse_key_ring(answer["data"]["data"], path)
+    except hvac.exceptions.InvalidPath:
+        raise InvalidKeyRing(
+            f"There is no key ring at secret/{path}: write one, `bao kv put secret/{path} keys=<64 hex digits>`."
+        ) from None
+    except hvac.exceptions.InvalidRequest as error:
+        raise InvalidKeyRing(
+            f"OpenBao cannot read a key ring at secret/{path} ({said(error)}): "
+            "check the path and that secret/ is a KV v2 mount."
+        ) from None
+    return parse_key_ring((answer.get("data") or {}).get("data"), path)
 
 
 def parse_key_ring(data: Any, path: str = RING_PATH) -> list[bytes]:

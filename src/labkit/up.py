@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -35,7 +36,7 @@ def main(port: int) -> int:
 
 Notebooks started there use this server, each in a namespace of its own. To look at it:
 
-    {Path(sys.executable).with_name("bao")} namespace list
+    {shlex.quote(str(Path(sys.executable).with_name("bao")))} namespace list
     {server.address}/ui   (in a browser; log in with the token)
 
 Its audit log is {server.folder}/audit.log. Ctrl-C ends it.""",
