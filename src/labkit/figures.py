@@ -98,6 +98,7 @@ def token_map(token: str, reasons: Sequence[str]) -> None:
         *((label, _SEGMENTS[name], None) for name, label in zip(_SEGMENTS, told, strict=True)),
         *((f"refused: {kind}", ("white", ""), _REASONS[number]) for number, kind in enumerate(kinds)),
     ]
+    legend.insert(len(_SEGMENTS), ("", ("white", ""), " "))  # the reasons begin a row of their own
     for number, (label, (color, hatch), marker) in enumerate(legend):
         top, left = 3.8 + 1.8 * (number // 3), number % 3 * _COLUMNS / 3
         if marker:
@@ -106,7 +107,7 @@ def token_map(token: str, reasons: Sequence[str]) -> None:
             axes.add_patch(Rectangle((left, top), 1.3, 1.3, facecolor=color, hatch=hatch, edgecolor="0.3", lw=0.5))
         axes.text(left + 2, top + 0.65, label, va="center", fontsize=10)
     axes.set(xlim=(-0.2, _COLUMNS + 0.2), ylim=(9.3, -0.2))
-    title = "No character can be changed, and it takes several checks to see to that"
+    title = f"No character can be changed, and {len(kinds)} checks make sure of it"
     axes.set_title(title, fontsize=12, loc="left")
     show(figure, f"{title}. The segments, by share: {', '.join(told)}. The reasons, in order: {', '.join(kinds)}.")
 
@@ -124,7 +125,7 @@ def _segment(place: int, length: int) -> str:
 
 
 def _percent(share: float) -> str:
-    return "under 3 %" if share < 0.03 else f"about {round(share * 20) * 5} %"
+    return "under 3%" if share < 0.03 else f"about {round(share * 20) * 5}%"
 
 
 def refusal_map(board: Mapping[str, str]) -> None:
@@ -142,7 +143,7 @@ def refusal_map(board: Mapping[str, str]) -> None:
     axes.set(xlim=(-0.5, len(reasons) - 0.5), ylim=(len(board) - 0.5, -0.5))
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    title = f"{len(board)} moves with an intact seal, {len(reasons)} reasons in the log, one message to the client"
+    title = f"{len(board)} moves that break no seal, {len(reasons)} reasons in the log, one message to the client"
     figure.text(0.0, 1.06, title, fontsize=12, ha="left", transform=figure.transFigure)
     show(figure, f"{title}. {'; '.join(f'{move}: {reason}' for move, reason in board.items())}.")
 

@@ -31,11 +31,11 @@ def front_desk(keys: Sequence[bytes], name: str = "front-desk", ttl: float = 120
 
     @server.tool(structured_output=False)
     def book(room: str, ctx: Context) -> Answer:
-        return two_rounds(ctx)
+        return ask_then_report(ctx)
 
     @server.tool(structured_output=False)
     def cancel(room: str, ctx: Context) -> Answer:
-        return two_rounds(ctx)
+        return ask_then_report(ctx)
 
     @server.tool()
     def ping(room: str) -> str:
@@ -43,16 +43,16 @@ def front_desk(keys: Sequence[bytes], name: str = "front-desk", ttl: float = 120
 
     @server.prompt(name="book")
     def book_prompt(room: str, ctx: Context) -> Answer:
-        return two_rounds(ctx)
+        return ask_then_report(ctx)
 
     @server.resource("desk://{room}")
     def page(room: str, ctx: Context) -> Answer:
-        return two_rounds(ctx)
+        return ask_then_report(ctx)
 
     return server
 
 
-def two_rounds(ctx: Context) -> Answer:
+def ask_then_report(ctx: Context) -> Answer:
     """Ask in round 1, and report the notes in round 2."""
     if ctx.request_state is not None:
         return f"done; the notes were: {ctx.request_state}"
