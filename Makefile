@@ -12,6 +12,7 @@ $(shell rm -f .venv/ready)
 endif
 endif
 
+.DELETE_ON_ERROR:
 .PHONY: help lab demo doctor test bench notebooks compose-up compose-down lock clean
 
 help: ## list the targets

@@ -94,7 +94,7 @@ async def test_a_refusal_in_a_result_counts_when_it_is_shown(lab: Lab, bucket: B
 async def test_an_error_result_that_is_no_refusal_of_ours_has_no_reason(lab: Lab, bucket: Bucket) -> None:
     async with Client(replicas.ring_replica(lab, bucket)) as client:
         result = await client.session.call_tool("purge_objects", {"prefix": ""}, allow_input_required=True)
-        with pytest.raises(AssertionError, match=r"refused for \[\]"):
+        with pytest.raises(AssertionError, match=r"refused for \[.another error: An empty prefix"):
             with labkit.expect_refusal("already redeemed") as refusal:
                 refusal.saw(result)
 
@@ -129,7 +129,7 @@ def raising(error: Exception) -> Callable[[], None]:
         (AlreadyRedeemed("…"), "already redeemed"),
         (AlreadyRedeemed("this confirmation was never issued"), "never issued"),
         (WrongPlan("…"), "wrong plan"),
-        (hvac.exceptions.Forbidden("…"), "permission denied"),
+        (hvac.exceptions.Forbidden("1 error occurred:\n\t* permission denied"), "permission denied"),
     ],
 )
 def test_each_kind_of_refusal_has_its_reason(error: Exception, reason: str) -> None:
@@ -170,3 +170,11 @@ async def test_a_block_does_not_borrow_the_log_line_of_a_block_inside_it(lab: La
         with pytest.raises(AssertionError, match="nothing was refused"), labkit.expect_refusal("seal"):
             with labkit.expect_refusal("seal"):
                 await tampered(client)
+
+
+def test_a_policy_s_denial_is_told_from_a_token_that_is_none(lab: Lab) -> None:
+    with labkit.expect_refusal("permission denied"):
+        lab.client("transit").secrets.kv.v2.read_secret_version("x", raise_on_deleted_version=True)
+    stranger = lab._server.client(lab.namespace, token="s.nobody")
+    with pytest.raises(hvac.exceptions.Forbidden), labkit.expect_refusal("permission denied"):
+        stranger.secrets.kv.v2.read_secret_version("x", raise_on_deleted_version=True)

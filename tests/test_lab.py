@@ -444,6 +444,8 @@ def test_a_policy_grants_each_path_one_thing(role: str) -> None:
         ("BAO_ADDR", "127.0.0.1:8200", "BAO_ADDR is no address of a server"),
         ("BAO_TOKEN", "s.token\n", "BAO_TOKEN has a space, a line end"),
         ("BAO_TOKEN", "s.tökén", "BAO_TOKEN has a space, a line end"),
+        ("BAO_NAMESPACE", "日本", "BAO_NAMESPACE has a space, a line end"),
+        ("BAO_ADDR", "http://a..b", "Nothing answers at http://a..b"),
     ],
 )
 def test_a_setting_with_a_slip_in_it_is_one_sentence(
@@ -566,6 +568,9 @@ def test_a_forked_child_neither_ends_the_lab_nor_keeps_it(no_settings: None) -> 
         import os, sys, time, labkit
         lab, bucket = labkit.start(), labkit.Bucket()
         if os.fork() == 0:
+            with lab:
+                pass
+            labkit.start().close()
             sys.exit()  # runs what is registered for the end of a process
         os.wait()
         assert labkit.load_key_ring(lab.client("ring-reader")) and bucket.folder.exists()
@@ -594,3 +599,24 @@ def test_a_sealed_server_is_not_blamed_on_the_token(own_lab: Lab, monkeypatch: p
     monkeypatch.setenv("BAO_TOKEN", str(own_lab.admin.token))
     with pytest.raises(labkit.LabError, match=r"OpenBao at http://.* cannot set up .*\(Vault is sealed\): check its"):
         labkit.start()
+
+
+def test_an_interrupted_start_leaves_nothing_on_a_shared_server(own_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    provisioned = provision.provision
+
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        provisioned(*arguments, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("BAO_ADDR", own_lab.address)
+    monkeypatch.setenv("BAO_TOKEN", str(own_lab.admin.token))
+    monkeypatch.setattr(provision, "provision", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        labkit.start()
+    eventually(lambda: namespaces(own_lab) == [f"{own_lab.namespace}/"], "its namespace is removed")
+
+
+def test_an_odd_character_in_the_audit_log_breaks_no_line(own_lab: Lab) -> None:
+    before = len(own_lab.audit_records())
+    own_lab.admin.auth.token.create(meta={"note": "x\x85y\u2028z"}, policies=["default"])
+    assert len(own_lab.audit_records()) == before + 2, "a request and a response"

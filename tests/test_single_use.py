@@ -204,6 +204,13 @@ def test_a_sealed_server_leaves_the_claim_as_it_was_and_says_so(own_lab: Lab) ->
             attempt(claim)
 
 
+def test_a_certificate_file_that_is_missing_leaves_the_claim_as_it_was_and_says_so() -> None:
+    claims = SingleUse(Server("https://127.0.0.1:1", "", verify="/no/such/file.pem").client(""))
+    for attempt in (claims.redeem, claims.burn):
+        with pytest.raises(labkit.OpenBaoUnavailable, match="may still be valid"):
+            attempt("s.claim")
+
+
 @contextlib.contextmanager
 def stopped(pid: int) -> Iterator[None]:
     os.kill(pid, signal.SIGSTOP)
@@ -338,7 +345,7 @@ def test_each_answer_to_burning_a_claim(answer: bytes, outcome: object) -> None:
                 claims.burn("s.claim")
 
 
-@pytest.mark.parametrize("ttl", [0, 301, -1, 0.5, 120.0, "120", None])
+@pytest.mark.parametrize("ttl", [0, 301, -1, 0.5, 120.0, "120", None, True])
 def test_a_lifetime_that_no_claim_can_have_is_turned_down(ttl: Any) -> None:
     with pytest.raises(ValueError, match=r"a claim lives 1 to 300 whole seconds, not"):
         SingleUse(hvac.Client(token=""), ttl=ttl)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from labkit.bucket import Bucket as Bucket
     from labkit.checks import expect_refusal as expect_refusal
+    from labkit.errors import LabError as LabError
+    from labkit.errors import OpenBaoUnavailable as OpenBaoUnavailable
     from labkit.exercises import check as check
     from labkit.janitor import build_janitor as build_janitor
     from labkit.key_ring import load_key_ring as load_key_ring
     from labkit.lab import Lab as Lab
     from labkit.lab import start as start
     from labkit.listing import source as source
-    from labkit.openbao import LabError as LabError
-    from labkit.openbao import OpenBaoUnavailable as OpenBaoUnavailable
     from labkit.single_use import AlreadyRedeemed as AlreadyRedeemed
     from labkit.single_use import SingleUse as SingleUse
     from labkit.transit import TransitCodec as TransitCodec
@@ -28,8 +28,8 @@ _HOMES = {
     "AlreadyRedeemed": "single_use",
     "Bucket": "bucket",
     "Lab": "lab",
-    "LabError": "openbao",
-    "OpenBaoUnavailable": "openbao",
+    "LabError": "errors",
+    "OpenBaoUnavailable": "errors",
     "SingleUse": "single_use",
     "TransitCodec": "transit",
     "build_janitor": "janitor",

@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
 
         return doctor()
 
-    from labkit.openbao import LabError
+    from labkit.errors import LabError
 
     try:
         if arguments.command == "up":

@@ -10,7 +10,8 @@ import hvac
 import hvac.exceptions
 import requests
 
-from labkit.openbao import OpenBaoUnavailable, Server, StrictAdapter, outage
+from labkit.errors import OpenBaoUnavailable, outage
+from labkit.openbao import Server, StrictAdapter
 
 
 def log_in(server: Server, namespace: str, role: str, role_id: str, secret_id: str) -> hvac.Client:

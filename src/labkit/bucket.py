@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from labkit.openbao import LabError
+from labkit.errors import LabError
 
 
 class Bucket:

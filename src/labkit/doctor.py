@@ -64,8 +64,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def openbao() -> Finding:
     """Start a lab, on the OpenBao at `BAO_ADDR` or on one of our own, and log in to it."""
+    from labkit.errors import LabError
     from labkit.lab import start
-    from labkit.openbao import LabError
 
     try:
         with start() as lab:

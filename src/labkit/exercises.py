@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from labkit.openbao import LabError
+from labkit.errors import LabError
 
 _FROZEN = "error -32602: Invalid or expired requestState"
 

@@ -22,7 +22,7 @@ from mcp_types import (
 )
 
 from labkit.bucket import Bucket
-from labkit.openbao import OpenBaoUnavailable
+from labkit.errors import OpenBaoUnavailable
 from labkit.single_use import AlreadyRedeemed, PlanTooLarge, SingleUse, WrongPlan
 
 logger = logging.getLogger(__name__)

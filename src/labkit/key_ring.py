@@ -8,7 +8,7 @@ from typing import Any
 import hvac
 import hvac.exceptions
 
-from labkit.openbao import LabError, outage, said
+from labkit.errors import LabError, outage, said
 from labkit.provision import RING_PATH
 
 _HEX = re.compile(r"[0-9a-fA-F]+")

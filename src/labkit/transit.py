@@ -12,7 +12,7 @@ import hvac
 import hvac.exceptions
 from mcp.server.request_state import InvalidRequestState
 
-from labkit.openbao import OpenBaoUnavailable, outage, said
+from labkit.errors import OpenBaoUnavailable, outage, said
 from labkit.provision import TRANSIT_KEY
 
 logger = logging.getLogger(__name__)

