@@ -352,14 +352,30 @@ def test_a_lifetime_that_no_claim_can_have_is_turned_down(ttl: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [http(200, PAGE, "text/html"), http(204), http(200, "{}"), http(404, '{"errors": []}')]
+    "page", [http(200, PAGE, "text/html"), http(204), http(200, "{}"), http(502, PAGE, "text/html")]
 )
-def test_an_answer_without_a_claim_is_an_outage(page: bytes) -> None:
+@pytest.mark.parametrize(
+    ("doing", "ask"),
+    [
+        ("parking a plan", lambda client: SingleUse(client).issue(PLAN)),
+        ("sealing with", lambda client: labkit.TransitCodec(client).seal(b"state")),
+        ("reading the key ring", labkit.load_key_ring),
+    ],
+)
+def test_an_answer_that_is_none_is_an_outage(page: bytes, doing: str, ask: Callable[[hvac.Client], object]) -> None:
     port: list[int] = []
     with answering([page], port):
-        server = Server(f"http://127.0.0.1:{port[0]}", "")
+        client = Server(f"http://127.0.0.1:{port[0]}", "").client("")
+        with pytest.raises(labkit.OpenBaoUnavailable, match=f"while {doing}"):
+            ask(client)
+
+
+def test_a_namespace_that_is_gone_is_an_outage_when_a_plan_is_parked() -> None:
+    port: list[int] = []
+    with answering([http(404, '{"errors": []}')], port):
+        client = Server(f"http://127.0.0.1:{port[0]}", "").client("")
         with pytest.raises(labkit.OpenBaoUnavailable, match="while parking a plan"):
-            SingleUse(server.client("")).issue(PLAN)
+            SingleUse(client).issue(PLAN)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import hvac.exceptions
 import urllib3.exceptions
@@ -60,3 +61,14 @@ def outage(doing: str, *, passing: tuple[type[Exception], ...] = ()) -> Iterator
 def said(error: hvac.exceptions.VaultError) -> str:
     """What OpenBao said with an error, in one line; the kind of error if it said nothing."""
     return " ".join((", ".join(error.errors or []) or str(error.args[0] or "")).split()) or type(error).__name__
+
+
+def part(answer: Any, name: str) -> Any:
+    """Return the part `name` of OpenBao's answer; inside `outage`, an answer without it is one.
+
+    Raises:
+        hvac.exceptions.UnexpectedError: there is no such part: the status was 204, or somebody else answered.
+    """
+    if not isinstance(answer, dict) or not answer.get(name):
+        raise hvac.exceptions.UnexpectedError(f"no {name} in the answer")
+    return answer[name]

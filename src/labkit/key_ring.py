@@ -8,7 +8,7 @@ from typing import Any
 import hvac
 import hvac.exceptions
 
-from labkit.errors import LabError, outage, said
+from labkit.errors import LabError, outage, part, said
 from labkit.provision import RING_PATH
 
 _HEX = re.compile(r"[0-9a-fA-F]+")
@@ -39,6 +39,7 @@ def load_key_ring(client: hvac.Client, path: str = RING_PATH) -> list[bytes]:
     try:
         with outage(f"reading the key ring at secret/{path}", passing=answers):
             answer = client.secrets.kv.v2.read_secret_version(path, mount_point="secret", raise_on_deleted_version=True)
+            secret = part(answer, "data")
     except hvac.exceptions.InvalidPath:
         raise InvalidKeyRing(
             f"There is no key ring at secret/{path}: write one, `bao kv put secret/{path} keys=<64 hex digits>`."
@@ -48,7 +49,7 @@ def load_key_ring(client: hvac.Client, path: str = RING_PATH) -> list[bytes]:
             f"OpenBao cannot read a key ring at secret/{path} ({said(error)}): "
             "check the path and that secret/ is a KV v2 mount."
         ) from None
-    return parse_key_ring((answer.get("data") or {}).get("data"), path)
+    return parse_key_ring(secret.get("data"), path)
 
 
 def parse_key_ring(data: Any, path: str = RING_PATH) -> list[bytes]:

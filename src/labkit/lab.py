@@ -157,10 +157,10 @@ def start(*, token_ttl: int = provision.TOKEN_TTL) -> Lab:
             _current.close()
         server = find_or_start()
         try:
-            _current = Lab(server, token_ttl=token_ttl)
+            _current = lab = Lab(server, token_ttl=token_ttl)
         except BaseException:
             server.close()
             raise
     # A server of our own goes with the process in any case; a namespace on a shared one needs a goodbye.
-    atexit.register(_current.close)
-    return _current
+    atexit.register(lab.close)
+    return lab

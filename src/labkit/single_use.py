@@ -8,12 +8,11 @@ import re
 from typing import Any
 
 import hvac
-import hvac.exceptions
 import requests
 from hvac.adapters import RawAdapter
 from urllib3.exceptions import NewConnectionError
 
-from labkit.errors import UNREACHABLE, LabError, OpenBaoUnavailable, outage
+from labkit.errors import UNREACHABLE, LabError, OpenBaoUnavailable, outage, part
 
 logger = logging.getLogger(__name__)
 
@@ -60,15 +59,13 @@ class SingleUse:
             PlanTooLarge: more than about 1 MB in OpenBao's storage.
             OpenBaoUnavailable: OpenBao is away, or refuses our token or the ttl.
         """
-        # One string and not a structure: OpenBao refuses JSON of more than 997 strings as too complex.
+        # One string and not a structure: OpenBao refuses JSON of more than 1,000 strings as too complex.
         text = json.dumps(plan)
         if (size := _stored_size(text)) > _PLAN_LIMIT:
             raise PlanTooLarge(f"The plan is {size:,} bytes in OpenBao, more than {_PLAN_LIMIT:,}: make it smaller.")
         with outage("parking a plan"):
             answer = self._client.adapter.post("/v1/sys/wrapping/wrap", json={"plan": text}, wrap_ttl=f"{self.ttl}s")
-            if not isinstance(answer, dict) or not answer.get("wrap_info"):
-                raise hvac.exceptions.UnexpectedError("no claim in the answer")
-        return str(answer["wrap_info"]["token"])
+            return str(part(answer, "wrap_info")["token"])
 
     def redeem(self, claim: str) -> dict[str, Any]:
         """Consume `claim` and return its plan. Of all callers, ever, at most one gets it.

@@ -12,7 +12,7 @@ import hvac
 import hvac.exceptions
 from mcp.server.request_state import InvalidRequestState
 
-from labkit.errors import OpenBaoUnavailable, outage, said
+from labkit.errors import OpenBaoUnavailable, outage, part, said
 from labkit.provision import TRANSIT_KEY
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class TransitCodec:
         answers = (hvac.exceptions.InvalidRequest, hvac.exceptions.InvalidPath)
         try:
             with outage(f"{doing} with the Transit key {self._key}", passing=answers):
-                return call(self._key, text, associated_data=_FORMAT)["data"]
+                return part(call(self._key, text, associated_data=_FORMAT), "data")
         except answers as error:
             for refusal, reason in _REFUSALS.items():
                 if said(error).endswith(refusal):
