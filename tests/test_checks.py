@@ -32,7 +32,7 @@ async def tampered(client: Client) -> object:
 async def test_a_refusal_for_the_named_reason_passes_and_is_printed(
     lab: Lab, bucket: Bucket, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with Client(replicas.ring_replica(lab, bucket)) as client:
+    async with Client(replicas.replica(lab, bucket)) as client:
         with labkit.expect_refusal("seal"):
             await tampered(client)
     assert capsys.readouterr().out == "refused (seal); the caller sees: -32602 Invalid or expired requestState\n"
@@ -40,25 +40,25 @@ async def test_a_refusal_for_the_named_reason_passes_and_is_printed(
 
 async def test_a_refusal_that_leaves_a_client_as_a_group_passes_too(lab: Lab, bucket: Bucket) -> None:
     with labkit.expect_refusal("seal"):
-        async with Client(replicas.ring_replica(lab, bucket)) as client:
+        async with Client(replicas.replica(lab, bucket)) as client:
             await tampered(client)
 
 
 async def test_nothing_refused_fails(lab: Lab, bucket: Bucket) -> None:
-    async with Client(replicas.ring_replica(lab, bucket)) as client:
+    async with Client(replicas.replica(lab, bucket)) as client:
         with pytest.raises(AssertionError, match="nothing was refused"), labkit.expect_refusal("seal"):
             await attacks.confirm(client, await attacks.ask(client, "logs/"))
 
 
 async def test_another_reason_fails(lab: Lab, bucket: Bucket) -> None:
-    async with Client(replicas.ring_replica(lab, bucket)) as client:
+    async with Client(replicas.replica(lab, bucket)) as client:
         with pytest.raises(AssertionError, match=r"refused for \['seal'\]: the reason 'expired'"):
             with labkit.expect_refusal("expired"):
                 await tampered(client)
 
 
 async def test_a_second_reason_besides_the_named_one_fails(lab: Lab, bucket: Bucket) -> None:
-    async with Client(replicas.ring_replica(lab, bucket)) as client:
+    async with Client(replicas.replica(lab, bucket)) as client:
         question = await attacks.ask(client, "logs/")
         with pytest.raises(AssertionError, match=r"the log has \['malformed', 'seal'\]"), labkit.expect_refusal("seal"):
             with pytest.raises(MCPError):
@@ -68,14 +68,14 @@ async def test_a_second_reason_besides_the_named_one_fails(lab: Lab, bucket: Buc
 
 async def test_a_logged_reason_alone_is_no_refusal(lab: Lab, bucket: Bucket) -> None:
     """The client was told, and whoever called it swallowed that: the block itself refused nothing."""
-    async with Client(replicas.ring_replica(lab, bucket)) as client:
+    async with Client(replicas.replica(lab, bucket)) as client:
         with pytest.raises(AssertionError, match="nothing was refused"), labkit.expect_refusal("seal"):
             with pytest.raises(MCPError):
                 await tampered(client)
 
 
 async def test_a_refusal_in_a_result_counts_when_it_is_shown(lab: Lab, bucket: Bucket) -> None:
-    async with Client(replicas.ring_replica(lab, bucket)) as client:
+    async with Client(replicas.replica(lab, bucket)) as client:
         question = await attacks.ask(client, "logs/")
         done = await attacks.confirm(client, question)
         with labkit.expect_refusal("already redeemed") as refusal:
@@ -92,7 +92,7 @@ async def test_a_refusal_in_a_result_counts_when_it_is_shown(lab: Lab, bucket: B
 
 
 async def test_an_error_result_that_is_no_refusal_of_ours_has_no_reason(lab: Lab, bucket: Bucket) -> None:
-    async with Client(replicas.ring_replica(lab, bucket)) as client:
+    async with Client(replicas.replica(lab, bucket)) as client:
         result = await client.session.call_tool("purge_objects", {"prefix": ""}, allow_input_required=True)
         with pytest.raises(AssertionError, match=r"refused for \[.another error: An empty prefix"):
             with labkit.expect_refusal("already redeemed") as refusal:
@@ -166,7 +166,7 @@ def test_log_lines_come_back_after_the_check() -> None:
 
 
 async def test_a_block_does_not_borrow_the_log_line_of_a_block_inside_it(lab: Lab, bucket: Bucket) -> None:
-    async with Client(replicas.ring_replica(lab, bucket)) as client:
+    async with Client(replicas.replica(lab, bucket)) as client:
         with pytest.raises(AssertionError, match="nothing was refused"), labkit.expect_refusal("seal"):
             with labkit.expect_refusal("seal"):
                 await tampered(client)

@@ -111,7 +111,7 @@ def test_without_a_seal_the_tampering_is_not_refused_for_its_seal(lab: Lab) -> N
 
 def test_without_the_boundary_the_swapped_arguments_are_reported(lab: Lab) -> None:
     bucket = Bucket()
-    servers = [replicas.ring_replica(lab, bucket) for _ in range(2)]
+    servers = [replicas.replica(lab, bucket) for _ in range(2)]
     for server in servers:
         server.middleware[:] = [m for m in server.middleware if type(m).__name__ != "RequestStateBoundary"]
     said = failures(*servers, bucket)

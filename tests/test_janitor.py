@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import signal
-from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -30,6 +29,7 @@ from labkit.janitor import QUESTION, REFUSALS, TOOL, build_janitor
 from labkit.key_ring import load_key_ring
 from labkit.lab import Lab
 from labkit.single_use import SingleUse
+from labkit.wire import over_http
 
 pytestmark = pytest.mark.anyio
 Result = CallToolResult | InputRequiredResult
@@ -43,7 +43,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def janitor(lab: Lab, bucket: Bucket) -> MCPServer:
-    return replicas.ring_replica(lab, bucket)
+    return replicas.replica(lab, bucket)
 
 
 async def reply(client: Client, question: Question, answers: dict[str, Any] | None) -> Result:
@@ -70,17 +70,15 @@ def claim_in(lab: Lab, state: str) -> str:
     return str(plaintext["claim"])
 
 
-@pytest.mark.parametrize("replica", [replicas.ring_replica, replicas.transit_replica])
-async def test_a_confirmed_purge_deletes_what_the_question_named(
-    lab: Lab, bucket: Bucket, replica: Callable[[Lab, Bucket], MCPServer]
-) -> None:
+@pytest.mark.parametrize("codec", replicas.ROLES)
+async def test_a_confirmed_purge_deletes_what_the_question_named(lab: Lab, bucket: Bucket, codec: str) -> None:
     asked: list[str] = []
 
     async def yes(_: object, params: Any) -> ElicitResult:
         asked.append(params.message)
         return ElicitResult(action="accept", content=YES)
 
-    async with Client(replica(lab, bucket), elicitation_callback=yes) as client:
+    async with Client(replicas.replica(lab, bucket, codec), elicitation_callback=yes) as client:
         result = await client.call_tool(TOOL, {"prefix": "logs/"})
     assert asked == ["Purge 3 object(s) under 'logs/'? logs/1, …"]
     assert text_of(result) == "Purged 3 object(s): logs/1, …"
@@ -200,7 +198,7 @@ def test_only_a_true_under_confirm_purges(lab: Lab, content: dict[str, Any]) -> 
     bucket.reset(["logs/1"])
 
     async def run() -> None:
-        async with Client(replicas.ring_replica(lab, bucket)) as client:
+        async with Client(replicas.replica(lab, bucket)) as client:
             question = await attacks.ask(client, "logs/")
             await reply(client, question, accepted(content))
 
@@ -382,7 +380,7 @@ async def test_an_outage_deletes_nothing_and_says_so(
     own_lab: Lab, bucket: Bucket, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = bucket.keys()
-    async with Client(replicas.ring_replica(own_lab, bucket)) as client:
+    async with Client(replicas.replica(own_lab, bucket)) as client:
         question, declined = await attacks.ask(client, "logs/"), await attacks.ask(client, "logs/")
         kill(own_lab)
         with caplog.at_level(logging.ERROR, logger="labkit.janitor"):
@@ -403,7 +401,7 @@ async def test_no_claim_and_no_state_is_ever_logged(
     own_lab: Lab, bucket: Bucket, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG, logger="labkit"), caplog.at_level(logging.DEBUG, logger="urllib3"):
-        async with Client(replicas.ring_replica(own_lab, bucket)) as client:
+        async with Client(replicas.replica(own_lab, bucket)) as client:
             questions = [await attacks.ask(client, "logs/") for _ in range(4)]
             claims = [claim_in(own_lab, question.state) for question in questions]
             await attacks.confirm(client, questions[0])
@@ -421,7 +419,7 @@ async def test_a_transit_outage_refuses_the_round_and_deletes_nothing(
     own_lab: Lab, bucket: Bucket, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = bucket.keys()
-    async with Client(replicas.transit_replica(own_lab, bucket)) as client:
+    async with Client(replicas.replica(own_lab, bucket, "transit")) as client:
         question = await attacks.ask(client, "logs/")
         kill(own_lab)
         with pytest.raises(MCPError, match="Invalid or expired requestState"):
@@ -439,7 +437,7 @@ async def test_what_cannot_be_deleted_is_told(lab: Lab, bucket: Bucket, janitor:
                 raise PermissionError("read-only")
             return super().delete(key)
 
-    async with Client(replicas.ring_replica(lab, Stubborn(bucket.folder))) as client:
+    async with Client(replicas.replica(lab, Stubborn(bucket.folder))) as client:
         result = await attacks.confirm(client, await attacks.ask(client, "logs/"))
     assert text_of(result) == (
         "Purged 2 object(s): logs/1, …; 1 could not be deleted: logs/2. Start over for the rest."
@@ -450,9 +448,10 @@ async def test_what_cannot_be_deleted_is_told(lab: Lab, bucket: Bucket, janitor:
 
 
 async def test_another_replica_completes_what_it_never_planned(lab: Lab, bucket: Bucket) -> None:
-    for replica in (replicas.ring_replica, replicas.transit_replica):
+    for codec in replicas.ROLES:
         bucket.reset(["logs/1"])
-        async with Client(replica(lab, bucket)) as a, Client(replica(lab, Bucket(bucket.folder))) as b:
+        one, other = replicas.replica(lab, bucket, codec), replicas.replica(lab, Bucket(bucket.folder), codec)
+        async with Client(one) as a, Client(other) as b:
             result = await attacks.confirm(b, await attacks.ask(a, "logs/"))
         assert text_of(result) == "Purged 1 object(s): logs/1"
 
@@ -466,7 +465,7 @@ async def test_the_wire_is_recorded_without_the_capability(
     confirmations = lab.client("confirmations")
     security = RequestStateSecurity(keys=load_key_ring(lab.client("ring-reader")), ttl=120)
     server = build_janitor(security, SingleUse(confirmations), bucket)
-    async with replicas.over_http(server, yes, openbao=confirmations) as (client, wire):
+    async with over_http(server, yes, openbao=confirmations) as (client, wire):
         await client.call_tool(TOOL, {"prefix": "logs/"})
     assert [(sender, receiver) for sender, receiver, _ in wire.calls()] == [
         ("client", "server"),

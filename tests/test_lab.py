@@ -32,6 +32,7 @@ from labkit.lab import Lab
 
 TARGETS = {
     "ring-reader": ["secret/data/mcp/request-state-keys"],
+    "envelope-reader": ["secret/data/mcp/request-state-envelope", "transit/decrypt/mcp-request-state-envelope"],
     "transit": ["transit/encrypt/mcp-request-state", "transit/decrypt/mcp-request-state"],
     "confirmations": ["sys/wrapping/wrap"],
     "mcp-server": [
@@ -238,7 +239,7 @@ def test_a_token_that_may_not_provision_is_one_sentence(own_lab: Lab, monkeypatc
 
 
 def test_an_unknown_role_is_one_sentence_with_the_known_ones(lab: Lab) -> None:
-    with pytest.raises(labkit.LabError, match=r"no role 'root': use one of confirmations, mcp-server"):
+    with pytest.raises(labkit.LabError, match=r"no role 'root': use one of confirmations, envelope-reader"):
         lab.client("root")
 
 
@@ -416,8 +417,9 @@ def test_the_server_gets_one_setting_and_leaves_no_token_behind(
     assert capfd.readouterr() == ("", ""), "what the server prints has its root token in it"
 
 
-def test_the_transit_key_can_be_neither_exported_nor_backed_up(lab: Lab) -> None:
-    key = lab.admin.secrets.transit.read_key(provision.TRANSIT_KEY)["data"]
+@pytest.mark.parametrize("name", [provision.TRANSIT_KEY, provision.ENVELOPE_KEY])
+def test_a_transit_key_can_be_neither_exported_nor_backed_up(lab: Lab, name: str) -> None:
+    key = lab.admin.secrets.transit.read_key(name)["data"]
     assert not key["exportable"]
     assert not key["allow_plaintext_backup"]
     assert key["type"] == "aes256-gcm96"
@@ -429,7 +431,10 @@ def test_a_policy_grants_each_path_one_thing(role: str) -> None:
     granted = dict(re.findall(r'path "([^"]+)" \{\n  capabilities +=? *= \["(\w+)"\]', text))
     assert text.count("path ") == len(granted), "each path has one capability, and no wildcard hides another"
     assert not any(mark in path for path in granted for mark in "*+")
-    reads = {"secret/data/mcp/request-state-keys", "auth/token/lookup-self"}
+    reads = {
+        "auth/token/lookup-self",
+        *(p for paths in TARGETS.values() for p in paths if p.startswith("secret/data/")),
+    }
     assert granted == {
         path: "read" if path in reads else "update" for path in [*TARGETS[role], "auth/token/lookup-self"]
     }

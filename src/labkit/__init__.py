@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from labkit.errors import OpenBaoUnavailable as OpenBaoUnavailable
     from labkit.exercises import check as check
     from labkit.janitor import build_janitor as build_janitor
+    from labkit.key_ring import load_envelope_ring as load_envelope_ring
     from labkit.key_ring import load_key_ring as load_key_ring
     from labkit.lab import Lab as Lab
     from labkit.lab import start as start
@@ -35,6 +36,7 @@ _HOMES = {
     "build_janitor": "janitor",
     "check": "exercises",
     "expect_refusal": "checks",
+    "load_envelope_ring": "key_ring",
     "load_key_ring": "key_ring",
     "source": "listing",
     "start": "lab",

@@ -11,7 +11,7 @@ from labkit import attacks
 from labkit.bucket import Bucket
 from labkit.checks import logged_reasons
 from labkit.lab import start
-from labkit.replicas import ring_replica, transit_replica
+from labkit.replicas import replica
 
 KEYS = [*(f"logs/2026-08-0{day}.log" for day in (1, 2, 3)), "secrets/root.key"]
 _INVALID = "error -32602: Invalid or expired requestState"
@@ -38,10 +38,10 @@ def main() -> int:
     """
     failures: list[str] = []
     with start() as lab:
-        for title, replica in (("key ring in KV", ring_replica), ("Transit", transit_replica)):
+        for title, codec in (("key ring in KV", "ring"), ("Transit", "transit")):
             bucket = Bucket()
             print(f"{title}: replica A asks, A and B are attacked, B confirms, A is shown the same state again")
-            failures += asyncio.run(four_moves(replica(lab, bucket), replica(lab, bucket), bucket))
+            failures += asyncio.run(four_moves(replica(lab, bucket, codec), replica(lab, bucket, codec), bucket))
     for failure in failures:
         print(f"FAILED: {failure}")
     return 1 if failures else 0

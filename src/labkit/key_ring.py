@@ -1,7 +1,8 @@
-"""The key ring in KV: read it, and refuse one that is not fit to seal with."""
+"""The key ring in KV: read it, open it where it lies encrypted, and refuse one that is not fit to seal with."""
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import Any
 
@@ -9,7 +10,7 @@ import hvac
 import hvac.exceptions
 
 from labkit.errors import LabError, outage, part, said
-from labkit.provision import RING_PATH
+from labkit.provision import ENVELOPE_KEY, ENVELOPE_PATH, RING_PATH
 
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _MIN_BYTES = 32
@@ -35,44 +36,93 @@ def load_key_ring(client: hvac.Client, path: str = RING_PATH) -> list[bytes]:
 
     Source: SDK, `mcp.server.request_state.RequestStateSecurity`; OpenBao documentation, "KV v2".
     """
+    return parse_key_ring(_read(client, path, "keys=<64 hex digits>"), path)
+
+
+def parse_key_ring(data: Any, path: str = RING_PATH) -> list[bytes]:
+    """Validate what KV holds. Takes the secret's data and its path; returns and raises as `load_key_ring` does."""
+    ring: list[bytes] = []
+    for number, entry in enumerate(_entries(data, path), start=1):
+        if not _HEX.fullmatch(entry) or len(entry) % 2:
+            raise InvalidKeyRing(
+                f"Entry {number} of the key ring at secret/{path} is not plain hexadecimal "
+                f"({len(entry)} characters, no spaces or line ends allowed): write it anew."
+            )
+        _append(ring, bytes.fromhex(entry), path)
+    return ring
+
+
+def load_envelope_ring(client: hvac.Client, path: str = ENVELOPE_PATH, key: str = ENVELOPE_KEY) -> list[bytes]:
+    """Read a key ring whose entries lie in KV as Transit ciphertext, and have Transit open each of them, once.
+
+    Whoever reads KV alone gets no key, and whoever writes KV alone cannot plant one that they know. From then on the
+    keys are in this process, as with `load_key_ring`.
+
+    Args:
+        client: may read `secret/data/<path>` and decrypt with `key`; the role `envelope-reader` is enough.
+        path: where the ring lies in the mount `secret/`; field `keys`, comma-joined ciphertext of
+            `transit/datakey/wrapped/<key>`.
+        key: the Transit key that the entries are encrypted with. It encrypts nothing else.
+
+    Returns:
+        The keys in ring order, each at least 32 bytes, for `RequestStateSecurity(keys=...)`.
+
+    Raises:
+        InvalidKeyRing: nothing there, no text, or an entry that Transit does not open, is too short, or there twice.
+        OpenBaoUnavailable: OpenBao is away or refuses our token.
+
+    Source: SDK documentation, "Multi-round-trip handlers"; OpenBao documentation, "Transit", "Generate data key".
+    """
+    ring: list[bytes] = []
+    entries = _entries(_read(client, path, f"keys=<ciphertext of transit/datakey/wrapped/{key}>"), path)
+    for number, entry in enumerate(entries, start=1):
+        try:
+            with outage(
+                f"opening entry {number} of the key ring at secret/{path}", passing=(hvac.exceptions.InvalidRequest,)
+            ):
+                plaintext = part(part(client.secrets.transit.decrypt_data(key, entry), "data"), "plaintext")
+        except hvac.exceptions.InvalidRequest as error:
+            raise InvalidKeyRing(
+                f"Entry {number} of the key ring at secret/{path} cannot be opened with the Transit key {key} "
+                f"({said(error)}): write the ciphertext that transit/datakey/wrapped/{key} gives."
+            ) from None
+        _append(ring, base64.b64decode(plaintext), path)
+    return ring
+
+
+def _read(client: hvac.Client, path: str, example: str) -> Any:
     answers = (hvac.exceptions.InvalidPath, hvac.exceptions.InvalidRequest)
     try:
         with outage(f"reading the key ring at secret/{path}", passing=answers):
             answer = client.secrets.kv.v2.read_secret_version(path, mount_point="secret", raise_on_deleted_version=True)
-            secret = part(answer, "data")
+            return part(answer, "data").get("data")
     except hvac.exceptions.InvalidPath:
         raise InvalidKeyRing(
-            f"There is no key ring at secret/{path}: write one, `bao kv put secret/{path} keys=<64 hex digits>`."
+            f"There is no key ring at secret/{path}: write one, `bao kv put secret/{path} {example}`."
         ) from None
     except hvac.exceptions.InvalidRequest as error:
         raise InvalidKeyRing(
             f"OpenBao cannot read a key ring at secret/{path} ({said(error)}): "
             "check the path and that secret/ is a KV v2 mount."
         ) from None
-    return parse_key_ring(secret.get("data"), path)
 
 
-def parse_key_ring(data: Any, path: str = RING_PATH) -> list[bytes]:
-    """Validate what KV holds. Takes the secret's data and its path; returns and raises as `load_key_ring` does."""
+def _entries(data: Any, path: str) -> list[str]:
     text = data.get("keys") if isinstance(data, dict) else None
     if not isinstance(text, str) or not text:
         raise InvalidKeyRing(f"The key ring at secret/{path} has no text in its field `keys`: write at least one key.")
-    ring: list[bytes] = []
-    for number, entry in enumerate(text.split(","), start=1):
-        if not _HEX.fullmatch(entry) or len(entry) % 2:
-            raise InvalidKeyRing(
-                f"Entry {number} of the key ring at secret/{path} is not plain hexadecimal "
-                f"({len(entry)} characters, no spaces or line ends allowed): write it anew."
-            )
-        key = bytes.fromhex(entry)
-        if len(key) < _MIN_BYTES:
-            raise InvalidKeyRing(
-                f"Entry {number} of the key ring at secret/{path} is {len(key)} bytes: "
-                f"at least {_MIN_BYTES} bytes of randomness are needed."
-            )
-        if key in ring:
-            raise InvalidKeyRing(
-                f"Entry {number} of the key ring at secret/{path} repeats entry {ring.index(key) + 1}: remove one."
-            )
-        ring.append(key)
-    return ring
+    return text.split(",")
+
+
+def _append(ring: list[bytes], key: bytes, path: str) -> None:
+    number = len(ring) + 1
+    if len(key) < _MIN_BYTES:
+        raise InvalidKeyRing(
+            f"Entry {number} of the key ring at secret/{path} is {len(key)} bytes: "
+            f"at least {_MIN_BYTES} bytes of randomness are needed."
+        )
+    if key in ring:
+        raise InvalidKeyRing(
+            f"Entry {number} of the key ring at secret/{path} repeats entry {ring.index(key) + 1}: remove one."
+        )
+    ring.append(key)

@@ -12,8 +12,12 @@ from labkit.openbao import CONFIG
 
 RING_PATH = "mcp/request-state-keys"
 """Where the key ring lies in the KV v2 mount `secret/`."""
+ENVELOPE_PATH = "mcp/request-state-envelope"
+"""Where the ring lies whose entries are encrypted."""
 TRANSIT_KEY = "mcp-request-state"
 """The Transit key that seals `requestState`."""
+ENVELOPE_KEY = "mcp-request-state-envelope"
+"""The Transit key that the entries of that ring are encrypted with, and nothing else."""
 TOKEN_TTL = 1200
 """Seconds that a role's token lives; its client then logs in again."""
 
@@ -47,9 +51,13 @@ def provision(admin: hvac.Client, *, token_ttl: int = TOKEN_TTL) -> None:
         admin.sys.enable_secrets_engine("transit")
     if "approle/" not in admin.sys.list_auth_methods()["data"]:
         admin.sys.enable_auth_method("approle")
-    # An existing Transit key is left as it is; this call only creates.
-    admin.secrets.transit.create_key(TRANSIT_KEY, exportable=False, allow_plaintext_backup=False)
-    _create_ring(admin)
+    for key in (TRANSIT_KEY, ENVELOPE_KEY):
+        # An existing Transit key is left as it is; this call only creates.
+        admin.secrets.transit.create_key(key, exportable=False, allow_plaintext_backup=False)
+    _create(admin, RING_PATH, secrets.token_hex(32))
+    # "wrapped": OpenBao makes the key and gives the ciphertext only, so not even the one who provisions sees it.
+    data_key = admin.secrets.transit.generate_data_key(ENVELOPE_KEY, "wrapped", bits=256)
+    _create(admin, ENVELOPE_PATH, data_key["data"]["ciphertext"])
     for role in roles():
         admin.sys.create_or_update_policy(role, (CONFIG / "policies" / f"{role}.hcl").read_text())
         admin.auth.approle.create_or_update_approle(
@@ -70,12 +78,10 @@ def credentials(admin: hvac.Client, role: str) -> tuple[str, str]:
     return role_id, secret_id
 
 
-def _create_ring(admin: hvac.Client) -> None:
+def _create(admin: hvac.Client, path: str, keys: str) -> None:
     try:
         # cas=0 writes only where nothing is, so two provisioners cannot replace each other's ring.
-        admin.secrets.kv.v2.create_or_update_secret(
-            RING_PATH, secret={"keys": secrets.token_hex(32)}, cas=0, mount_point="secret"
-        )
+        admin.secrets.kv.v2.create_or_update_secret(path, secret={"keys": keys}, cas=0, mount_point="secret")
     except hvac.exceptions.InvalidRequest as error:
         if "check-and-set" not in str(error):
             raise

@@ -1,0 +1,1 @@
+"""Pictures, one module for each kind; each picture is shown with its alternative text."""
