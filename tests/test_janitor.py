@@ -371,7 +371,7 @@ async def test_the_plan_is_bound_to_the_principal(lab: Lab, bucket: Bucket) -> N
 
 
 def kill(lab: Lab) -> None:
-    bao = lab._server._processes[1]
+    bao = lab._server._child.process
     os.kill(bao.pid, signal.SIGKILL)
     bao.wait()
 

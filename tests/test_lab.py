@@ -411,7 +411,7 @@ def test_the_server_gets_one_setting_and_leaves_no_token_behind(
     monkeypatch.setenv("BAO_LOG_LEVEL", "trace")
     monkeypatch.setenv("VAULT_SEAL_TYPE", "transit")
     with Lab(openbao.find_or_start()) as lab:
-        environ = Path(f"/proc/{lab._server._processes[1].pid}/environ").read_bytes().decode()
+        environ = Path(f"/proc/{lab._server._child.process.pid}/environ").read_bytes().decode()
         assert re.findall(r"(?:^|\0)((?:BAO|VAULT)_\w+)=", environ) == ["BAO_DEV_ROOT_TOKEN_ID"]
     assert list(tmp_path.iterdir()) == [], "no token is stored in the home folder"
     assert capfd.readouterr() == ("", ""), "what the server prints has its root token in it"
@@ -493,8 +493,8 @@ def test_a_ring_in_a_mount_that_cannot_protect_it_is_not_touched(own_lab: Lab) -
 
 
 def test_credentials_from_a_dead_server_are_an_outage(own_lab: Lab) -> None:
-    os.kill(own_lab._server._processes[1].pid, signal.SIGKILL)
-    own_lab._server._processes[1].wait()
+    os.kill(own_lab._server._child.process.pid, signal.SIGKILL)
+    own_lab._server._child.process.wait()
     with pytest.raises(labkit.OpenBaoUnavailable, match="getting credentials for transit"):
         own_lab.client("transit")
 
@@ -539,7 +539,8 @@ def test_whoever_answers_on_the_port_is_not_taken_for_our_server(no_settings: No
 
 def test_a_server_whose_watchdog_was_killed_still_ends(no_settings: None) -> None:
     lab = Lab(openbao.find_or_start())
-    watchdog, bao = lab._server._processes
+    assert lab._server._child is not None
+    watchdog, bao = lab._server._child._processes
     watchdog.kill()
     watchdog.wait()
     lab.close()
@@ -558,7 +559,7 @@ def test_nothing_stays_when_the_watchdog_cannot_start(no_settings: None, monkeyp
         return folders[-1]
 
     monkeypatch.setattr(openbao.tempfile, "mkdtemp", remember)
-    monkeypatch.setattr(openbao.sys, "executable", "/no/such/python")
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
     with pytest.raises(labkit.LabError, match=r"/no/such/python cannot be started"):
         openbao.find_or_start()
     assert folders

@@ -179,14 +179,14 @@ def test_of_eight_racing_redeemers_exactly_one_gets_the_plan(
 
 
 def pid_of(lab: Lab) -> int:
-    return lab._server._processes[1].pid
+    return lab._server._child.process.pid
 
 
 def test_a_dead_server_leaves_the_claim_as_it_was_and_says_so(own_lab: Lab) -> None:
     claims = SingleUse(own_lab.client("confirmations"))
     claim = claims.issue(PLAN)
     os.kill(pid_of(own_lab), signal.SIGKILL)
-    own_lab._server._processes[1].wait()
+    own_lab._server._child.process.wait()
     for attempt in (claims.redeem, claims.burn):
         with pytest.raises(labkit.OpenBaoUnavailable, match="may still be valid") as caught:
             attempt(claim)

@@ -200,7 +200,7 @@ def test_a_forgery_is_one_under_every_kind_of_key(own_lab: Lab, kind: str) -> No
 
 
 def kill(lab: Lab) -> None:
-    os.kill(lab._server._processes[1].pid, signal.SIGKILL)
+    os.kill(lab._server._child.process.pid, signal.SIGKILL)
 
 
 def seal_the_server(lab: Lab) -> None:

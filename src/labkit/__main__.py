@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
+from pathlib import Path
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -22,6 +23,26 @@ def main(argv: list[str] | None = None) -> int:
         description="Run an OpenBao on loopback until Ctrl-C, and print how to reach it.",
     )
     up.add_argument("--port", type=_port, default=8200, help="the port to listen on (default: 8200)")
+    provision = commands.add_parser(
+        "provision",
+        help="prepare the namespace at BAO_ADDR, and write each role's credentials to a folder",
+        description="Make the mounts, keys, policies and roles in BAO_NAMESPACE at BAO_ADDR, with BAO_TOKEN, and write "
+        "a role-id and a new secret-id for each role to a folder, in files that only you can read.",
+    )
+    provision.add_argument("--credentials", type=Path, required=True, metavar="FOLDER", help="where to write them")
+    serve = commands.add_parser(
+        "serve",
+        help="run one replica of the server under study over HTTP",
+        description="Serve storage-janitor on loopback until Ctrl-C, with the OpenBao at BAO_ADDR and BAO_NAMESPACE.",
+    )
+    serve.add_argument("--codec", choices=("ring", "envelope", "transit"), default="ring", help="(default: ring)")
+    serve.add_argument("--port", type=_port_or_any, default=8000, help="the port, or 0 for any (default: 8000)")
+    serve.add_argument("--bucket", type=Path, required=True, metavar="FOLDER", help="the folder that is purged")
+    serve.add_argument(
+        "--credentials", type=Path, required=True, metavar="FOLDER", help="what `provision` wrote: files for two roles"
+    )
+    serve.add_argument("--role", help="log in as this role for the codec (default: the one that it needs)")
+    serve.add_argument("--ttl", type=_ttl, default=120, help="seconds for a round, 1 to 300 (default: 120)")
     commands.add_parser(
         "demo",
         help="run the four moves against one requestState, with the key ring and with Transit",
@@ -45,6 +66,21 @@ def main(argv: list[str] | None = None) -> int:
             from labkit.up import main as run_up
 
             return run_up(arguments.port)
+        if arguments.command == "provision":
+            from labkit.credentials import main as provision_here
+
+            return provision_here(arguments.credentials)
+        if arguments.command == "serve":
+            from labkit.serve import main as serve_one
+
+            return serve_one(
+                arguments.codec,
+                port=arguments.port,
+                bucket=arguments.bucket,
+                folder=arguments.credentials,
+                role=arguments.role,
+                ttl=arguments.ttl,
+            )
         from labkit.demo import main as demo
 
         return demo()
@@ -58,6 +94,16 @@ def main(argv: list[str] | None = None) -> int:
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no port: give a number from 1 to 65535")
+    return int(text)
+
+
+def _port_or_any(text: str) -> int:
+    return 0 if text == "0" else _port(text)
+
+
+def _ttl(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 300:
+        raise argparse.ArgumentTypeError(f"{text!r} is no lifetime: give whole seconds from 1 to 300")
     return int(text)
 
 

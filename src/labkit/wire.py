@@ -63,7 +63,7 @@ def _fit_to_print(value: Any) -> Any:
 
 @asynccontextmanager
 async def over_http(
-    server: MCPServer | Server[Any],
+    server: MCPServer | Server[Any] | str,
     answer: ElicitationFnT | None = None,
     *,
     openbao: hvac.Client | None = None,
@@ -71,10 +71,11 @@ async def over_http(
 ) -> AsyncIterator[tuple[Client, Wire]]:
     """Connect the official client to `server` by Streamable HTTP, and record what crosses.
 
-    The whole of both HTTP stacks takes part, with no socket in between, so no port can be taken.
+    To a server in this process, the whole of both HTTP stacks takes part, with no socket in between, so no port can
+    be taken.
 
     Args:
-        server: an `MCPServer` or a lowlevel `Server`.
+        server: an `MCPServer`, a lowlevel `Server`, or the URL of one that runs elsewhere.
         answer: what the user says to an elicitation; without it the client announces that it cannot ask.
         openbao: a client that the server uses; the paths that it asks for are recorded too.
         bearer: the user's OAuth token, for a server that verifies one.
@@ -101,18 +102,18 @@ async def over_http(
     try:
         async with (
             _http(server, event_hooks=hooks, headers={"Authorization": f"Bearer {bearer}"} if bearer else {}) as http,
-            Client(streamable_http_client(_URL, http_client=http), elicitation_callback=answer) as client,
+            Client(streamable_http_client(_url(server), http_client=http), elicitation_callback=answer) as client,
         ):
             yield client, wire
     finally:
         calls.remove(asked)
 
 
-async def send_raw(server: MCPServer | Server[Any], params: dict[str, Any], method: str = "tools/call") -> Any:
+async def send_raw(server: MCPServer | Server[Any] | str, params: dict[str, Any], method: str = "tools/call") -> Any:
     """Send one hand-written JSON-RPC request, which no client library has checked, and return the JSON that comes back.
 
     Args:
-        server: an `MCPServer` or a lowlevel `Server`.
+        server: an `MCPServer`, a lowlevel `Server`, or the URL of one that runs elsewhere.
         params: the request's parameters; the `_meta` that the protocol asks for is added.
         method: the request's method.
     """
@@ -131,12 +132,20 @@ async def send_raw(server: MCPServer | Server[Any], params: dict[str, Any], meth
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
     async with _http(server) as http:
-        return (await http.post(_URL, json=body, headers=headers)).json()
+        return (await http.post(_url(server), json=body, headers=headers)).json()
 
 
 @asynccontextmanager
-async def _http(server: MCPServer | Server[Any], **options: Any) -> AsyncIterator[httpx2.AsyncClient]:
+async def _http(server: MCPServer | Server[Any] | str, **options: Any) -> AsyncIterator[httpx2.AsyncClient]:
+    if isinstance(server, str):
+        async with httpx2.AsyncClient(trust_env=False, **options) as http:  # loopback goes through no proxy
+            yield http
+        return
     app = server.streamable_http_app(stateless_http=True, json_response=True)
     transport = httpx2.ASGITransport(app)
     async with server.session_manager.run(), httpx2.AsyncClient(transport=transport, **options) as http:
         yield http
+
+
+def _url(server: MCPServer | Server[Any] | str) -> str:
+    return server if isinstance(server, str) else _URL

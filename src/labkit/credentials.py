@@ -1,0 +1,85 @@
+"""AppRole credentials as files in one folder a server: never in arguments, never readable by others."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import hvac
+
+from labkit import provision
+from labkit.errors import LabError, outage
+from labkit.openbao import find
+
+
+def main(folder: Path) -> int:
+    """Provision the namespace at `BAO_ADDR` with `BAO_TOKEN`, and write every role's credentials to `folder`.
+
+    Returns:
+        0 when all is written.
+
+    Raises:
+        LabError: a setting is missing, the token may not do this, or the folder cannot be written.
+        OpenBaoUnavailable: OpenBao is away or sealed.
+    """
+    server = find()
+    if server is None or not server.token:
+        raise LabError("BAO_ADDR and BAO_TOKEN are needed: export both, as `python -m labkit up` prints them.")
+    admin = server.client(server.namespace, token=server.token)
+    with outage("provisioning", passing=(LabError,)):
+        provision.provision(admin)
+        for role in provision.roles():
+            hand_out(admin, role, folder)
+    print(f"{folder}: credentials of {', '.join(provision.roles())}")
+    return 0
+
+
+def hand_out(admin: hvac.Client, role: str, folder: Path) -> None:
+    """Write the role-id and a new secret-id of `role` into `folder`, which is made if need be, each file 0600.
+
+    Args:
+        admin: may read role-ids and generate secret-ids.
+        role: a name from `openbao/policies/`.
+        folder: becomes 0700 if it is made here.
+
+    Raises:
+        LabError: there is no such role, or the folder cannot be written.
+    """
+    role_id, secret_id = provision.credentials(admin, role)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for kind, text in (("role-id", role_id), ("secret-id", secret_id)):
+            path = folder / f"{role}.{kind}"
+            path.unlink(missing_ok=True)  # what is there may be open to others, or a link
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(text + "\n")
+    except OSError as error:
+        raise LabError(f"Credentials cannot be written to {folder} ({error.strerror}): name another folder.") from None
+
+
+def read(role: str, folder: Path) -> tuple[str, str]:
+    """Return (role-id, secret-id) of `role` from `folder`.
+
+    Raises:
+        LabError: a file is missing, empty, no text, or readable by others.
+    """
+    return _one(folder / f"{role}.role-id"), _one(folder / f"{role}.secret-id")
+
+
+def _one(path: Path) -> str:
+    try:
+        with path.open(encoding="ascii") as file:
+            # Of the open file and not of the path, which may be another one by now.
+            if os.name == "posix" and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+                raise LabError(f"{path} can be read by others: chmod 600 it, and issue a new secret-id.")
+            text = file.read(1000).strip()
+    except OSError as error:
+        raise LabError(
+            f"{path} cannot be read ({error.strerror}): let `python -m labkit provision` write it."
+        ) from None
+    except UnicodeError:
+        text = ""
+    if not text or not text.isprintable():
+        raise LabError(f"{path} holds no credential: let `python -m labkit provision` write it anew.")
+    return text

@@ -1,0 +1,85 @@
+"""One replica of the server under study, over HTTP on loopback, with credentials of its own."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from pathlib import Path
+
+import hvac
+import uvicorn
+
+from labkit import approle, credentials, replicas
+from labkit.bucket import Bucket
+from labkit.errors import LabError
+from labkit.janitor import NAME, build_janitor
+from labkit.openbao import Server, find
+from labkit.single_use import SingleUse
+
+
+def main(codec: str, *, port: int, bucket: Path, folder: Path, role: str | None = None, ttl: int = 120) -> int:
+    """Serve until interrupted; print the URL once everything that a round needs has been tried.
+
+    Args:
+        codec: "ring", "envelope" or "transit".
+        port: where to listen on 127.0.0.1; 0 for any that is free.
+        bucket: the folder that is purged.
+        folder: where the credentials of `role` and of `confirmations` lie; see `labkit.credentials`.
+        role: what to log in as for the codec; by default the one that it needs.
+        ttl: seconds that a round, and a claim, may take: 1 to 300.
+
+    Returns:
+        0 when it was interrupted.
+
+    Raises:
+        LabError: `BAO_ADDR` is not set, a file or the port cannot be used, or the ring is not fit to seal with.
+        OpenBaoUnavailable: OpenBao is away, sealed, or refuses a role what it needs.
+    """
+    server = find()
+    if server is None:
+        raise LabError(
+            "BAO_ADDR is not set, and serve starts no OpenBao of its own: export the address of one that runs, "
+            "such as that of `python -m labkit up`."
+        )
+    with _listen(port) as listening:
+        logging.disable(logging.CRITICAL)  # what is wrong by now is told in one sentence
+        sealing = replicas.security(codec, _log_in(server, role or replicas.ROLES[codec], folder), ttl=ttl)
+        single_use = SingleUse(_log_in(server, "confirmations", folder), ttl=ttl)
+        # A role that lacks a right is told now, and not to the first user.
+        sealing.codec.unseal(sealing.codec.seal(b"ready"))
+        single_use.burn(single_use.issue({}))
+        logging.disable(logging.NOTSET)
+        app = build_janitor(sealing, single_use, _bucket(bucket)).streamable_http_app(
+            stateless_http=True, json_response=True
+        )
+        print(f"{NAME} seals with {codec} at http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
+        try:
+            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+def _log_in(server: Server, role: str, folder: Path) -> hvac.Client:
+    return approle.log_in(server, server.namespace, role, *credentials.read(role, folder))
+
+
+def _listen(port: int) -> socket.socket:
+    listening = socket.socket()
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the last one's connections may linger
+        listening.bind(("127.0.0.1", port))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        raise LabError(
+            f"Nothing can listen on 127.0.0.1:{port} ({error.strerror}): choose another port with --port."
+        ) from None
+    return listening
+
+
+def _bucket(folder: Path) -> Bucket:
+    try:
+        return Bucket(folder)
+    except OSError as error:
+        raise LabError(f"{folder} cannot be a bucket ({error.strerror}): name another folder with --bucket.") from None
