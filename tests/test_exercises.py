@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import labkit
+from labkit.access import rights
+from labkit.exercises import _JUDGES
 
 FROZEN = "error -32602: Invalid or expired requestState"
 LOGS = [f"logs/2026-08-0{day}.log" for day in (1, 2, 3)]
@@ -103,8 +107,60 @@ def test_finding_out_how_far_a_clock_may_be_ahead(
     assert told(capsys, "01.2", [[first], [second]]).startswith(f"Exercise 01.2: {expected}")
 
 
+@pytest.mark.parametrize(
+    ("a_to_b", "b_to_a", "tomorrow", "expected"),
+    [
+        ("completed", "completed", "completed", "done. B opens both keys"),
+        ("completed", "completed", "refused: unknown key", "not done yet. What tomorrow's replicas seal"),
+        ("completed", "refused: unknown key", "completed", "not done yet. B opens everything, but A cannot"),
+        ("refused: unknown key", "refused: unknown key", "completed", "not done yet. What A asks, B cannot open"),
+        ("no ring", "no ring", "no ring", "not done yet. The SDK cannot make a ring of that"),
+    ],
+)
+def test_handing_a_second_key_to_half_of_the_replicas(
+    capsys: pytest.CaptureFixture[str], a_to_b: str, b_to_a: str, tomorrow: str, expected: str
+) -> None:
+    answer = {"A to B": a_to_b, "B to A": b_to_a, "tomorrow to B": tomorrow}
+    assert told(capsys, "02.1", answer).startswith(f"Exercise 02.1: {expected}")
+
+
+METADATA, DATA = (f"secret/{kind}/mcp/request-state-keys" for kind in ("metadata", "data"))
+PATHS = [METADATA, DATA, "secret/destroy/mcp/request-state-keys", "secret/metadata/mcp/"]
+PATHS += ["secret/metadata/mcp/request-state-envelope", "transit/decrypt/mcp-request-state", "sys/wrapping/unwrap"]
+
+
+def policy(path: str, *capabilities: str) -> str:
+    return f'path "{path}" {{ capabilities = [{", ".join(f"{c!r}" for c in capabilities)}] }}'.replace("'", '"')
+
+
+@pytest.mark.parametrize(
+    ("hcl", "expected"),
+    [
+        (policy(METADATA, "read"), "done. It reads when"),
+        (policy(DATA, "read"), "not done yet. With this policy the dashboard has the keys themselves"),
+        (policy(METADATA, "read") + policy(DATA, "read"), "not done yet. With this policy the dashboard has the keys"),
+        (policy("secret/*", "read"), "not done yet. With this policy the dashboard has the keys themselves"),
+        (policy("secret/mcp/request-state-keys", "read"), "not done yet. The dashboard cannot do its job"),
+        (policy("secret/metadata/*", "read"), "not done yet. The dashboard may also read at secret/metadata/mcp/"),
+        (policy(METADATA, "read", "delete"), "not done yet. It may delete, read the metadata"),
+        (policy(METADATA, "list"), "not done yet. It may list the metadata"),
+        (policy(METADATA, "read") + policy("sys/wrapping/unwrap", "update"), "not done yet. The dashboard may also"),
+        ("", "not done yet. OpenBao cannot read that policy"),
+        ("path {", "not done yet. OpenBao cannot read that policy"),
+        (policy(METADATA, "look"), "not done yet. OpenBao cannot read that policy"),
+        (7, "not done yet. OpenBao cannot read that policy"),
+        (None, "not done yet. OpenBao cannot read that policy"),
+    ],
+)
+def test_writing_a_policy_for_somebody_who_only_watches(
+    capsys: pytest.CaptureFixture[str], lab: labkit.Lab, hcl: Any, expected: str
+) -> None:
+    assert told(capsys, "02.2", rights(lab, hcl, PATHS)).startswith(f"Exercise 02.2: {expected}")
+    assert not [name for name in lab.admin.sys.list_policies()["data"]["keys"] if name.startswith("try-")]
+
+
 @given(st.none() | st.integers() | st.text() | st.lists(st.text()) | st.dictionaries(st.text(), st.text()))
-@pytest.mark.parametrize("exercise", ["00.1", "00.2", "01.1", "01.2"])
+@pytest.mark.parametrize("exercise", sorted(_JUDGES))
 def test_whatever_is_answered_there_is_a_hint_and_no_traceback(exercise: str, answer: object) -> None:
     labkit.check(exercise, answer)
 

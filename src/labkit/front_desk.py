@@ -17,16 +17,18 @@ Answer = str | InputRequiredResult
 Call = Callable[..., Awaitable[Any]]
 
 
-def front_desk(keys: Sequence[bytes], name: str = "front-desk", ttl: float = 120, **options: Any) -> MCPServer:
+def front_desk(
+    keys: Sequence[bytes] | RequestStateSecurity, name: str = "front-desk", ttl: float = 120, **options: Any
+) -> MCPServer:
     """Return a server with two tools that ask first, one that never asks, a prompt, and a resource template.
 
     Args:
-        keys: the key ring.
+        keys: the key ring; or what seals, with a lifetime of its own.
         name: the server's name, which is the audience of its states.
         ttl: seconds that a state lives.
         options: more for `MCPServer`, such as `auth` and `token_verifier`.
     """
-    security = RequestStateSecurity(keys=keys, ttl=ttl)
+    security = keys if isinstance(keys, RequestStateSecurity) else RequestStateSecurity(keys=keys, ttl=ttl)
     server = MCPServer(name, request_state_security=security, log_level="WARNING", **options)
 
     @server.tool(structured_output=False)

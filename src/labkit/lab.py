@@ -80,6 +80,12 @@ class Lab:
         self._clients.append(client)
         return client
 
+    def bearer(self, token: str) -> hvac.Client:
+        """Return a new client that presents `token`, a claim for example, and logs in as nobody."""
+        client = self._server.client(self.namespace, token=token)
+        self._clients.append(client)
+        return client
+
     def environment(self) -> dict[str, str]:
         """Return the settings with which another process finds this namespace. No token is among them."""
         settings = {"BAO_ADDR": self.address, "BAO_NAMESPACE": self.namespace}

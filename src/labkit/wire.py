@@ -37,6 +37,10 @@ class Wire:
         ids = {body["id"] for _, _, body in self.messages if body.get("method") == method}
         return [m for m in self.messages if m.receiver == "OpenBao" or m.body.get("id") in ids]
 
+    def requests(self) -> list[Message]:
+        """Return every request that the client sent, of whatever method."""
+        return [m for m in self.messages if m.receiver == "server" and "method" in m.body]
+
     def show(self, method: str = "tools/call") -> None:
         """Print the JSON-RPC requests of one method and their answers, round by round.
 
@@ -47,18 +51,19 @@ class Wire:
         for number, body in enumerate(rounds):
             what = "answer" if number % 2 else "request"
             print(f"--- round {number // 2 + 1}, {what}")
-            print(json.dumps(_fit_to_print(body), indent=2, ensure_ascii=False))
+            print(json.dumps(fit_to_print(body), indent=2, ensure_ascii=False))
 
 
-def _fit_to_print(value: Any) -> Any:
+def fit_to_print(value: Any) -> Any:
+    """Return a JSON value without `_meta`, and with every `requestState` cut short: it is a bearer capability."""
     if isinstance(value, list):
-        return [_fit_to_print(item) for item in value]
+        return [fit_to_print(item) for item in value]
     if not isinstance(value, dict):
         return value
     state = value.get("requestState")
     if isinstance(state, str) and state.startswith(("v1.", "vault:v")):
         value = {**value, "requestState": f"{state[: state.rindex(':') + 1] if ':' in state else state[:3]}…"}
-    return {key: _fit_to_print(item) for key, item in value.items() if key != "_meta"}
+    return {key: fit_to_print(item) for key, item in value.items() if key != "_meta"}
 
 
 @asynccontextmanager

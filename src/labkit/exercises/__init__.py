@@ -6,9 +6,9 @@ import textwrap
 from typing import Any
 
 from labkit.errors import LabError
-from labkit.exercises import envelope_anatomy, start_here
+from labkit.exercises import envelope_anatomy, shared_key_ring, start_here
 
-_JUDGES = start_here.JUDGES | envelope_anatomy.JUDGES
+_JUDGES = start_here.JUDGES | envelope_anatomy.JUDGES | shared_key_ring.JUDGES
 
 
 def check(exercise: str, answer: Any) -> None:
