@@ -13,7 +13,7 @@ endif
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help lab demo doctor test bench notebooks compose-up compose-down lock clean
+.PHONY: help lab demo doctor test conformance prove bench notebooks compose-up compose-down lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,12 @@ test: .venv/ready ## lint, types, tests, and every notebook compared with its co
 	$(PY) -m mypy
 	$(PY) -m pytest
 	$(PY) -m pytest --nbval notebooks/
+
+conformance: .venv/fastmcp/ready tests/conformance/node_modules/ready ## run the official MCP suite, the TypeScript client and FastMCP
+	$(PY) -m pytest --durations=3 tests/conformance
+
+prove: .venv/ready ## run the notebooks with other parameters
+	$(PY) -m pytest tests/prove
 
 bench: .venv/ready ## side-by-side figures, printed as ratios and saved to bench.json
 	@$(PY) tests/bench.py
@@ -54,12 +60,15 @@ compose-up: .env ## start the official OpenBao in a container, and print how to 
 compose-down: .env ## stop that container and forget what was in it
 	@$(COMPOSE) down
 
-lock: .venv/ready ## write requirements.lock anew from pyproject.toml
+lock: .venv/ready ## write both requirements.lock anew
 	$(PY) -m uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --upgrade --quiet --output-file requirements.lock
+	$(PY) -m uv pip compile tests/conformance/requirements.in --constraint requirements.lock --universal \
+		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade --quiet \
+		--output-file tests/conformance/requirements.lock
 
 clean: ## remove the environment and every cache
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache notebooks/.ruff_cache .hypothesis dist out.ipynb bench.json
+	rm -rf .venv tests/conformance/node_modules .pytest_cache .mypy_cache .ruff_cache notebooks/.ruff_cache .hypothesis dist out.ipynb bench.json
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .env:
@@ -76,4 +85,19 @@ clean: ## remove the environment and every cache
 	@$(PY) -m uv pip install --quiet --python $(PY) --no-deps --no-build-isolation -e .
 	@# No question about news in front of the first notebook, and no look for updates.
 	@$(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null
+	@touch $@
+
+# Beside the environment and not in it, so that nothing of labkit can come to lean on it.
+.venv/fastmcp/ready: tests/conformance/requirements.lock .venv/ready
+	@echo "Installing FastMCP …"
+	@rm -rf $(@D)
+	@$(PY) -m uv pip install --quiet --target $(@D) --require-hashes -r tests/conformance/requirements.lock
+	@touch $@
+
+tests/conformance/node_modules/ready: tests/conformance/package.json tests/conformance/package-lock.json
+	@command -v npm >/dev/null || { \
+		echo "npm is needed, and there is none: install Node.js with npm (apt install npm, brew install node)"; exit 1; }
+	@echo "Installing the official suite, the TypeScript client and a Node.js for them …"
+	@cd $(@D)/.. && npm ci
+	@[ -x $(@D)/.bin/node ] || { echo "package.json has no Node.js 22 for this machine: add the package that fits"; exit 1; }
 	@touch $@

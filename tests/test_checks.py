@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import hvac.exceptions
@@ -178,3 +179,15 @@ def test_a_policy_s_denial_is_told_from_a_token_that_is_none(lab: Lab) -> None:
     stranger = lab._server.client(lab.namespace, token="s.nobody")
     with pytest.raises(hvac.exceptions.Forbidden), labkit.expect_refusal("permission denied"):
         stranger.secrets.kv.v2.read_secret_version("x", raise_on_deleted_version=True)
+
+
+def test_log_lines_are_collected_kept_off_the_screen_and_let_go_again(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    below = logging.getLogger("labkit.single_use")
+    with checks.log_lines("labkit") as lines:
+        below.warning("a claim is %s", "gone")
+    below.warning("after that")
+    assert lines == ["a claim is gone"]
+    assert caplog.messages == ["after that"]
+    assert capsys.readouterr().out == ""

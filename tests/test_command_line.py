@@ -171,7 +171,7 @@ def test_a_port_that_is_none_is_turned_down_with_the_usage(port: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["doctor"], ["up"]])
+@pytest.mark.parametrize("command", [[], ["demo"], ["doctor"], ["provision"], ["serve"], ["up"]])
 def test_every_command_says_what_it_does(command: list[str]) -> None:
     done = subprocess.run([*LABKIT, *command, "--help"], capture_output=True, text=True)
     assert done.returncode == 0

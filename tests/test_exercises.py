@@ -159,6 +159,55 @@ def test_writing_a_policy_for_somebody_who_only_watches(
     assert not [name for name in lab.admin.sys.list_policies()["data"]["keys"] if name.startswith("try-")]
 
 
+SPELLED = {
+    "mine": "vault:v001:AA",
+    "TenLineCodec": "done; the notes were: room 7",
+    "known": ["vault:v1:AA", "vault:v01:AA"],
+}
+SPELLED["TransitCodec"] = FROZEN
+
+
+@pytest.mark.parametrize(
+    ("different", "expected"),
+    [
+        ({}, "done. The ten lines open a string that nobody minted"),
+        ({"mine": "vault:v1:AA"}, "not done yet. That is the token itself"),
+        ({"mine": "vault:v01:AA"}, "not done yet. It works, and it is one of the six"),
+        ({"TenLineCodec": FROZEN}, "not done yet. Transit does not open that"),
+        ({"TransitCodec": "done; the notes were: room 7"}, "not done yet. The strict codec accepts it as well"),
+        ({"mine": None, "TenLineCodec": "ValidationError: 1"}, "not done yet. Transit does not open that"),
+        ({"error": "no"}, "not done yet. Your function failed (no)"),
+    ],
+)
+def test_finding_a_seventh_spelling(
+    capsys: pytest.CaptureFixture[str], different: dict[str, Any], expected: str
+) -> None:
+    assert told(capsys, "03.1", SPELLED | different).startswith(f"Exercise 03.1: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("steps", "lost", "retired", "expected"),
+    [
+        (["rotate", "wait", "retire"], [], True, "done. The new version seals"),
+        (["wait", "rotate", "wait", "retire"], [], True, "done."),
+        (["rotate", "retire"], ["retire"], True, "not done yet. Somebody who was asked before 'retire'"),
+        (["wait", "rotate", "retire"], ["retire"], True, "not done yet. Somebody who was asked before 'retire'"),
+        (["retire", "wait", "rotate"], [], False, "not done yet. Nobody was turned away, but the old version"),
+        (["rotate", "wait"], [], False, "not done yet. Nobody was turned away, but the old version"),
+        (["wait", "retire"], [], False, "not done yet. There is only one version yet"),
+        ([], [], False, "not done yet. There is only one version yet"),
+        (["rotate", "sleep", "retire"], [], True, "not done yet. Give a list of steps"),
+        ("rotate", [], False, "not done yet. Give a list of steps"),
+        ([["rotate"]], [], False, "not done yet. This is not what the cell gave at first"),
+    ],
+)
+def test_rotating_without_turning_anybody_away(
+    capsys: pytest.CaptureFixture[str], steps: Any, lost: list[str], retired: bool, expected: str
+) -> None:
+    answer = {"steps": steps, "lost": lost, "retired": retired}
+    assert told(capsys, "03.2", answer).startswith(f"Exercise 03.2: {expected}")
+
+
 @given(st.none() | st.integers() | st.text() | st.lists(st.text()) | st.dictionaries(st.text(), st.text()))
 @pytest.mark.parametrize("exercise", sorted(_JUDGES))
 def test_whatever_is_answered_there_is_a_hint_and_no_traceback(exercise: str, answer: object) -> None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import base64
+import os
+import re
 import secrets
+import signal
+from collections.abc import Callable
 
 import hvac
+import hvac.exceptions
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
 
 import labkit
-from labkit.key_ring import InvalidKeyRing, parse_key_ring
+from labkit.key_ring import InvalidKeyRing, load_envelope_ring, parse_key_ring
 from labkit.lab import Lab
+from labkit.provision import ENVELOPE_KEY, ENVELOPE_PATH, TRANSIT_KEY
 
 KEY = secrets.token_hex(32)
 PATH = "mcp/request-state-keys"
+BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=80),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -115,3 +123,235 @@ def test_the_ring_codec_unseals_its_own_token_and_no_other_spelling(
 def test_two_replicas_read_the_same_ring(lab: Lab) -> None:
     one, two = (AESGCMRequestStateCodec(labkit.load_key_ring(lab.client("ring-reader"))) for _ in range(2))
     assert two.unseal(one.seal(b"state")) == b"state"
+
+
+def client_with(lab: Lab, policy: str) -> hvac.Client:
+    """A client that may do what `policy` says, and nothing else."""
+    lab.admin.sys.create_or_update_policy("of-a-test", policy)
+    token = lab.admin.auth.token.create(policies=["of-a-test"], no_default_policy=True)["auth"]["client_token"]
+    return lab._server.client(lab.namespace, token=token)
+
+
+def kv_writer(lab: Lab) -> hvac.Client:
+    return client_with(lab, f'path "secret/data/{ENVELOPE_PATH}" {{ capabilities = ["create", "update"] }}')
+
+
+def write(client: hvac.Client, **data: object) -> None:
+    client.secrets.kv.v2.create_or_update_secret(ENVELOPE_PATH, secret=data, mount_point="secret")
+
+
+def in_kv(lab: Lab) -> str:
+    answer = lab.admin.secrets.kv.v2.read_secret_version(
+        ENVELOPE_PATH, mount_point="secret", raise_on_deleted_version=True
+    )
+    return str(answer["data"]["data"]["keys"])
+
+
+def new_entry(lab: Lab) -> str:
+    """An entry as an operator makes one: nobody ever sees the key."""
+    return str(lab.admin.secrets.transit.generate_data_key(ENVELOPE_KEY, "wrapped", bits=256)["data"]["ciphertext"])
+
+
+def encrypted(lab: Lab, key: bytes, transit_key: str = ENVELOPE_KEY) -> str:
+    plaintext = base64.b64encode(key).decode()
+    return str(lab.admin.secrets.transit.encrypt_data(transit_key, plaintext)["data"]["ciphertext"])
+
+
+def respelled(entry: str) -> str:
+    """Another text that Transit decrypts to the same key: the last character has bits that decoding drops."""
+    assert entry.endswith("="), "the key must leave padding, or there is no other spelling"
+    position = len(entry.rstrip("=")) - 1
+    return entry[:position] + BASE64[BASE64.index(entry[position]) ^ 1] + entry[position + 1 :]
+
+
+def test_the_keys_of_an_envelope_ring_come_back_and_two_readers_agree(lab: Lab) -> None:
+    rings = [load_envelope_ring(lab.client("envelope-reader")) for _ in range(2)]
+    assert rings[0] == rings[1]
+    assert [len(key) for key in rings[0]] == [32]
+    one, two = map(AESGCMRequestStateCodec, rings)
+    assert two.unseal(one.seal(b"state")) == b"state"
+
+
+def test_kv_holds_an_envelope_ring_only_as_ciphertext(lab: Lab) -> None:
+    text = in_kv(lab)
+    assert re.fullmatch(r"vault:v1:[A-Za-z0-9+/=]+", text)
+    stored = base64.b64decode(text.removeprefix("vault:v1:"))
+    for key in load_envelope_ring(lab.client("envelope-reader")):
+        assert key not in stored
+        assert key.hex() not in text
+    metadata = lab.admin.secrets.kv.v2.read_secret_metadata(ENVELOPE_PATH, mount_point="secret")
+    assert list(metadata["data"]["versions"]) == ["1"], "nor was there ever anything else"
+
+
+def test_who_reads_kv_alone_gets_no_key(lab: Lab) -> None:
+    client, entry = lab.client("ring-reader"), in_kv(lab)
+    with pytest.raises(
+        labkit.OpenBaoUnavailable, match=rf"refused our token while reading the key ring at secret/{ENVELOPE_PATH}"
+    ):
+        load_envelope_ring(client)
+    with pytest.raises(hvac.exceptions.Forbidden):
+        client.secrets.transit.decrypt_data(ENVELOPE_KEY, entry)
+    reads_it = client_with(lab, f'path "secret/data/{ENVELOPE_PATH}" {{ capabilities = ["read"] }}')
+    with pytest.raises(labkit.OpenBaoUnavailable, match="refused our token while opening entry 1 of the key ring"):
+        load_envelope_ring(reads_it)
+
+
+def test_who_opens_an_envelope_ring_can_do_nothing_else(lab: Lab) -> None:
+    transit = lab.client("envelope-reader").secrets.transit
+    state = encrypted(lab, b"a state", TRANSIT_KEY)
+    for forbidden in (
+        lambda: transit.encrypt_data(ENVELOPE_KEY, ""),
+        lambda: transit.generate_data_key(ENVELOPE_KEY, "wrapped"),
+        lambda: transit.generate_data_key(ENVELOPE_KEY, "plaintext"),
+        lambda: transit.rewrap_data(ENVELOPE_KEY, in_kv(lab)),
+        lambda: transit.encrypt_data(TRANSIT_KEY, ""),
+        lambda: transit.decrypt_data(TRANSIT_KEY, state),
+    ):
+        with pytest.raises(hvac.exceptions.Forbidden):
+            forbidden()
+    with pytest.raises(labkit.OpenBaoUnavailable, match=rf"refused our token .* secret/{PATH} "):
+        labkit.load_key_ring(lab.client("envelope-reader"))
+
+
+def test_who_writes_kv_alone_can_make_no_entry(own_namespace: Lab) -> None:
+    transit = kv_writer(own_namespace).secrets.transit
+    for forbidden in (
+        lambda: transit.encrypt_data(ENVELOPE_KEY, ""),
+        lambda: transit.generate_data_key(ENVELOPE_KEY, "plaintext"),
+        lambda: transit.encrypt_data("a-new-key", ""),
+    ):
+        with pytest.raises(hvac.exceptions.Forbidden):
+            forbidden()
+
+
+PLANTED: dict[str, tuple[Callable[[Lab], str], str]] = {
+    "plain hexadecimal": (lambda _: KEY, r"Entry 1 .* is no Transit ciphertext \(64 characters"),
+    "plain hexadecimal in front": (lambda lab: f"{KEY},{new_entry(lab)}", "Entry 1 .* is no Transit ciphertext"),
+    "plain hexadecimal behind": (lambda lab: f"{new_entry(lab)},{KEY}", "Entry 2 .* is no Transit ciphertext"),
+    "hexadecimal behind a prefix": (lambda _: f"vault:v1:{KEY}", "Entry 1 .* cannot be opened"),
+    "another Transit key's": (
+        lambda lab: encrypted(lab, bytes.fromhex(KEY), TRANSIT_KEY),
+        rf"Entry 1 .* cannot be opened with the Transit key {ENVELOPE_KEY} \(.*message authentication failed\): check",
+    ),
+    "altered": (
+        lambda lab: (e := new_entry(lab))[:40] + ("A" if e[40] != "A" else "B") + e[41:],
+        "Entry 1 .* cannot be opened .*message authentication failed",
+    ),
+    "cut short": (lambda lab: new_entry(lab)[:-4], "Entry 1 .* cannot be opened .*message authentication failed"),
+    "of a version that is not there": (
+        lambda lab: new_entry(lab).replace(":v1:", ":v9:"),
+        "Entry 1 .* cannot be opened .*version is too new",
+    ),
+    "newline behind": (lambda lab: f"{new_entry(lab)}\n", "Entry 1 .* is no Transit ciphertext"),
+    "newline inside": (lambda lab: (e := new_entry(lab))[:40] + "\n" + e[40:], "Entry 1 .* is no Transit ciphertext"),
+    "newline between": (lambda lab: f"{new_entry(lab)},\n{new_entry(lab)}", "Entry 2 .* is no Transit ciphertext"),
+    "comma behind": (lambda lab: f"{new_entry(lab)},", r"Entry 2 .* is no Transit ciphertext \(0 characters"),
+    "version 0": (lambda lab: new_entry(lab).replace(":v1:", ":v0:"), "Entry 1 .* is no Transit ciphertext"),
+    "other digits": (lambda lab: new_entry(lab).replace(":v1:", ":v١:"), "Entry 1 .* is no Transit ciphertext"),
+    "wide letters": (lambda lab: f"{new_entry(lab)}ａ", "Entry 1 .* is no Transit ciphertext"),
+    "too short a key": (lambda lab: encrypted(lab, secrets.token_bytes(31)), "Entry 1 .* is 31 bytes: at least 32"),
+    "no key": (lambda lab: encrypted(lab, b""), "Entry 1 .* is 0 bytes: at least 32"),
+    "the same entry twice": (lambda lab: f"{(e := new_entry(lab))},{e}", "Entry 2 .* repeats entry 1"),
+    "the same key twice": (
+        lambda lab: ",".join(encrypted(lab, bytes.fromhex(KEY)) for _ in range(2)),
+        "Entry 2 .* repeats entry 1",
+    ),
+    "the same key in two spellings": (
+        lambda lab: f"{(e := encrypted(lab, secrets.token_bytes(64)))},{respelled(e)}",
+        "Entry 2 .* repeats entry 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_no_key_can_be_planted_in_kv_and_none_is_shown(own_namespace: Lab, name: str) -> None:
+    make, complaint = PLANTED[name]
+    text = make(own_namespace)
+    write(kv_writer(own_namespace), keys=text)
+    with pytest.raises(InvalidKeyRing, match=complaint) as caught:
+        load_envelope_ring(own_namespace.client("envelope-reader"))
+    message = str(caught.value)
+    assert f"secret/{ENVELOPE_PATH}" in message
+    assert "\n" not in message
+    for entry in [*text.split(","), KEY, base64.b64encode(bytes.fromhex(KEY)).decode()]:
+        assert not entry or entry.removeprefix("vault:v1:")[:16] not in message
+
+
+@pytest.mark.parametrize("data", [{"keys": ""}, {"keys": 5}, {"keys": None}, {"keys": [KEY]}, {"key": KEY}, {}])
+def test_an_envelope_ring_that_is_no_text_is_one_sentence(own_namespace: Lab, data: dict[str, object]) -> None:
+    write(kv_writer(own_namespace), **data)
+    with pytest.raises(InvalidKeyRing, match=rf"^The key ring at secret/{ENVELOPE_PATH} has no text in its field"):
+        load_envelope_ring(own_namespace.client("envelope-reader"))
+
+
+def test_an_envelope_ring_that_is_gone_is_one_sentence_that_says_how_to_write_one(own_namespace: Lab) -> None:
+    write(kv_writer(own_namespace), keys=new_entry(own_namespace))
+    kv = own_namespace.admin.secrets.kv.v2
+    for remove in (kv.delete_latest_version_of_secret, kv.delete_metadata_and_all_versions):
+        remove(ENVELOPE_PATH, mount_point="secret")
+        with pytest.raises(InvalidKeyRing, match=rf"no key ring at secret/{ENVELOPE_PATH}: .*transit/datakey/wrapped/"):
+            load_envelope_ring(own_namespace.client("envelope-reader"))
+
+
+def test_another_spelling_of_an_entry_is_the_same_key(own_namespace: Lab) -> None:
+    """Transit decrypts more than one text to the same key. Nothing hangs on the text, so nothing is gained by it."""
+    entry = encrypted(own_namespace, secrets.token_bytes(64))
+    write(kv_writer(own_namespace), keys=entry)
+    ring = load_envelope_ring(own_namespace.client("envelope-reader"))
+    write(kv_writer(own_namespace), keys=respelled(entry))
+    assert load_envelope_ring(own_namespace.client("envelope-reader")) == ring
+
+
+def test_entries_outlive_the_rotation_of_the_key_that_they_are_encrypted_with(own_lab: Lab) -> None:
+    client = own_lab.client("envelope-reader")
+    ring, transit = load_envelope_ring(client), own_lab.admin.secrets.transit
+    transit.rotate_key(ENVELOPE_KEY)
+    assert load_envelope_ring(client) == ring
+    write(own_lab.admin, keys=f"{new_entry(own_lab)},{in_kv(own_lab)}")
+    assert in_kv(own_lab).startswith("vault:v2:")
+    both = load_envelope_ring(client)
+    assert both[1:] == ring
+    rewrapped = [transit.rewrap_data(ENVELOPE_KEY, e)["data"]["ciphertext"] for e in in_kv(own_lab).split(",")]
+    write(own_lab.admin, keys=",".join(rewrapped))
+    transit.update_key_configuration(ENVELOPE_KEY, min_decryption_version=2)
+    assert load_envelope_ring(client) == both
+
+
+def kill(lab: Lab) -> None:
+    os.kill(lab._server._child.process.pid, signal.SIGKILL)
+    lab._server._child.process.wait()
+
+
+def seal_the_server(lab: Lab) -> None:
+    lab._server.client("", token=lab._server.token).sys.seal()
+
+
+def delete_the_key(lab: Lab) -> None:
+    lab.admin.secrets.transit.update_key_configuration(ENVELOPE_KEY, deletion_allowed=True)
+    lab.admin.secrets.transit.delete_key(ENVELOPE_KEY)
+
+
+def unmount(lab: Lab) -> None:
+    lab.admin.sys.disable_secrets_engine("transit")
+
+
+@pytest.mark.parametrize(
+    ("outage", "kind", "complaint"),
+    [
+        (kill, labkit.OpenBaoUnavailable, "unreachable while reading the key ring at secret/"),
+        (seal_the_server, labkit.OpenBaoUnavailable, r"failed while reading .* \(Vault is sealed\): check its status"),
+        (delete_the_key, InvalidKeyRing, r"Entry 1 .* \(encryption key not found\): check that this key exists"),
+        (unmount, labkit.OpenBaoUnavailable, "failed while opening entry 1 of the key ring at .*no handler for route"),
+    ],
+    ids=["killed", "sealed", "key deleted", "transit unmounted"],
+)
+def test_an_envelope_ring_that_cannot_be_opened_is_one_sentence(
+    own_lab: Lab, outage: Callable[[Lab], None], kind: type[Exception], complaint: str
+) -> None:
+    client, entry = own_lab.client("envelope-reader"), in_kv(own_lab)
+    assert load_envelope_ring(client)
+    outage(own_lab)
+    with pytest.raises(kind, match=complaint) as caught:
+        load_envelope_ring(client)
+    assert "\n" not in str(caught.value)
+    assert entry[9:25] not in str(caught.value)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import queue
 import re
 import signal
 import socket
@@ -12,23 +10,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hvac.exceptions
 import pytest
 import requests
-from jupyter_client import BlockingKernelClient
-from jupyter_client.manager import start_new_kernel
 from mcp.server.request_state import InvalidRequestState
 
 import labkit
 from labkit import openbao, provision
 from labkit.lab import Lab
+
+if TYPE_CHECKING:
+    from conftest import Kernel
 
 TARGETS = {
     "ring-reader": ["secret/data/mcp/request-state-keys"],
@@ -330,55 +329,16 @@ def test_using_labkit_does_not_load_matplotlib() -> None:
     assert done.stdout.strip() == "False"
 
 
-@pytest.fixture
-def kernel(no_settings: None) -> Iterator[tuple[BlockingKernelClient, Callable[[], None], int, str]]:
-    """A real Jupyter kernel with a lab in it: its client, how to interrupt it, its pid, and the lab's address."""
-    manager, client = start_new_kernel(kernel_name="python3")
-    try:
-        said: list[str] = []
-
-        def hear(message: dict[str, dict[str, str]]) -> None:
-            said.append(message["content"].get("text", ""))
-
-        client.execute_interactive(
-            "import labkit, os; lab = labkit.start(); print(lab.address, os.getpid())", output_hook=hear, timeout=60
-        )
-        address, pid = "".join(said).split()
-        yield client, manager.interrupt_kernel, int(pid), address
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
+def test_the_server_survives_interrupt_kernel(kernel: Kernel) -> None:
+    assert kernel.interrupt() == "KeyboardInterrupt"
+    assert answers(kernel.address)
+    assert kernel.run("print(len(labkit.load_key_ring(lab.client('ring-reader'))))") == "1\n"
 
 
-def test_the_server_survives_interrupt_kernel(
-    kernel: tuple[BlockingKernelClient, Callable[[], None], int, str],
-) -> None:
-    client, interrupt, _, address = kernel
-    client.execute("import time; print('waiting', flush=True); time.sleep(60)")
-    while client.get_iopub_msg(timeout=30)["content"].get("text", "").strip() != "waiting":
-        pass
-    reply: dict[str, Any] = {}
-    for _ in range(10):  # an interrupt may come before the kernel listens for it
-        interrupt()
-        with contextlib.suppress(queue.Empty):
-            reply = client.get_shell_msg(timeout=5)
-            break
-    assert reply["content"]["ename"] == "KeyboardInterrupt"
-    assert answers(address)
-    status = "aborted"
-    while status == "aborted":  # as the kernel says of what arrives right after an error
-        reply = client.execute_interactive("assert labkit.load_key_ring(lab.client('ring-reader'))", timeout=30)
-        status = reply["content"]["status"]
-    assert status == "ok"
-
-
-def test_the_server_goes_when_the_kernel_is_killed(
-    kernel: tuple[BlockingKernelClient, Callable[[], None], int, str],
-) -> None:
-    _, _, pid, address = kernel
-    assert answers(address)
-    os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not answers(address), "the server is gone")
+def test_the_server_goes_when_the_kernel_is_killed(kernel: Kernel) -> None:
+    assert answers(kernel.address)
+    os.kill(kernel.pid, signal.SIGKILL)
+    eventually(lambda: not answers(kernel.address), "the server is gone")
 
 
 def test_no_public_name_is_hidden_by_a_module_of_that_name() -> None:
@@ -620,6 +580,45 @@ def test_an_interrupted_start_leaves_nothing_on_a_shared_server(own_lab: Lab, mo
     with pytest.raises(KeyboardInterrupt):
         labkit.start()
     eventually(lambda: namespaces(own_lab) == [f"{own_lab.namespace}/"], "its namespace is removed")
+
+
+def test_a_value_is_found_in_the_audit_log_by_its_hash(own_lab: Lab) -> None:
+    client = own_lab.client("transit")
+    ciphertext = client.secrets.transit.encrypt_data(provision.TRANSIT_KEY, "YQ==")["data"]["ciphertext"]
+    last = own_lab.audit_records()[-1]
+    assert last["response"]["data"]["ciphertext"] == own_lab.audit_hash(ciphertext)
+    assert last["request"]["data"]["plaintext"] == own_lab.audit_hash("YQ==")
+    assert own_lab.audit_hash("YQ=") != own_lab.audit_hash("YQ==")
+
+
+def test_the_audit_device_of_somebody_elses_server_is_one_sentence(
+    own_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAO_ADDR", own_lab.address)
+    monkeypatch.setenv("BAO_TOKEN", str(own_lab.admin.token))
+    with Lab(openbao.find_or_start()) as guest, pytest.raises(labkit.LabError, match="belongs to whoever runs it"):
+        guest.audit_hash("a")
+
+
+def test_a_bearer_presents_one_token_and_logs_in_as_nobody(lab: Lab) -> None:
+    claim = labkit.SingleUse(lab.client("confirmations")).issue({"a": "plan"})
+    holder = lab.bearer(claim)
+    with pytest.raises(hvac.exceptions.Forbidden):
+        holder.secrets.kv.v2.list_secrets("mcp")
+    assert holder.token == claim
+
+
+def test_the_settings_for_another_process_hold_no_token(lab: Lab) -> None:
+    settings = lab.environment()
+    assert settings["BAO_ADDR"] == lab.address
+    assert settings["BAO_NAMESPACE"] == lab.namespace
+    assert str(lab.admin.token) not in str(settings)
+
+
+def test_a_certificate_file_is_found_from_another_folder(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab._server, "folder", None)
+    monkeypatch.setattr(lab._server, "verify", "ca.pem")
+    assert lab.environment()["BAO_CACERT"] == str(Path("ca.pem").absolute())
 
 
 def test_an_odd_character_in_the_audit_log_breaks_no_line(own_lab: Lab) -> None:

@@ -147,6 +147,7 @@ def test_the_workflow_runs_the_same_checks() -> None:
     commands = {name: "\n".join(step.get("run", "") for step in job["steps"]) for name, job in jobs.items()}
     assert jobs["test"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
     assert commands["test"].strip() == "make test"
+    assert commands["conformance"].strip() == "make conformance"
     assert "make compose-up" in commands["official-image"]
     assert "make demo" in commands["official-image"]
     assert "mcp==$lowest" in commands["lowest-mcp"]
@@ -154,7 +155,7 @@ def test_the_workflow_runs_the_same_checks() -> None:
         assert re.search(rf"^{target}:", MAKEFILE, re.M), target
 
 
-def test_ci_runs_the_readmes_test_command() -> None:
-    assert (ROOT / ".ci/run").read_text().rstrip().endswith("\nmake test")
+def test_ci_runs_the_readmes_commands_one_after_the_other() -> None:
+    assert (ROOT / ".ci/run").read_text().rstrip().endswith("\nmake test\nmake conformance\nmake prove")
     assert "make test " in README
     assert os.access(ROOT / ".ci/run", os.X_OK)

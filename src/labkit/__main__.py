@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     serve.add_argument(
         "--credentials", type=Path, required=True, metavar="FOLDER", help="what `provision` wrote: files for two roles"
     )
-    serve.add_argument("--role", help="log in as this role for the codec (default: the one that it needs)")
+    serve.add_argument("--role", type=_role, help="log in as this role for the codec (default: the one that it needs)")
     serve.add_argument("--ttl", type=_ttl, default=120, help="seconds for a round, 1 to 300 (default: 120)")
     commands.add_parser(
         "demo",
@@ -99,6 +100,12 @@ def _port(text: str) -> int:
 
 def _port_or_any(text: str) -> int:
     return 0 if text == "0" else _port(text)
+
+
+def _role(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a role: give one such as ring-reader")
+    return text
 
 
 def _ttl(text: str) -> int:

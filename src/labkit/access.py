@@ -41,7 +41,7 @@ def attempt(client: hvac.Client, method: str, path: str, body: dict[str, Any] | 
             return "denied"
         if answer.status_code == 400 and "check-and-set" in errors:
             return "allowed"
-        if answer.status_code == 400 and "not exportable" in errors:
+        if "not exportable" in errors or "exporting is disallowed" in errors:
             return "impossible"
         raise hvac.exceptions.UnexpectedError(f"status {answer.status_code}: {errors}")
 

@@ -10,7 +10,7 @@ import hvac
 import hvac.exceptions
 import requests
 
-from labkit.errors import OpenBaoUnavailable, outage
+from labkit.errors import OpenBaoUnavailable, outage, part
 from labkit.openbao import Server, StrictAdapter
 
 
@@ -58,12 +58,12 @@ class _AppRoleAdapter(StrictAdapter):
             try:
                 with outage(f"logging in as {self._role}", passing=(hvac.exceptions.InvalidRequest,)):
                     answer = super().request("post", "/v1/auth/approle/login", json=self._credentials)
+                    self.token = str(part(part(answer, "auth"), "client_token"))
             except hvac.exceptions.InvalidRequest:
                 raise OpenBaoUnavailable(
                     f"OpenBao refused the AppRole login of {self._role}: its secret-id is unknown, used up or "
                     "expired; issue a new one."
                 ) from None
-            self.token = self.get_login_token(answer)
 
     def _is_dead(self) -> bool:
         return _status(super().request("get", "/v1/auth/token/lookup-self", raise_exception=False)) == 403

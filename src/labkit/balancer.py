@@ -31,7 +31,9 @@ def balancer(replicas: Sequence[str], served: list[str]) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with httpx2.AsyncClient(trust_env=False, timeout=60) as http:
+        # A connection for each request: of one that is kept open and fails, nobody knows what came through.
+        alone = httpx2.Limits(max_keepalive_connections=0)
+        async with httpx2.AsyncClient(trust_env=False, timeout=60, limits=alone) as http:
             app.state.http = http
             yield
 

@@ -141,6 +141,29 @@ def logged_reasons() -> Iterator[list[str]]:
 
 
 @contextmanager
+def log_lines(name: str) -> Iterator[list[str]]:
+    """Collect what is logged under `name`, and keep it off the screen.
+
+    Args:
+        name: of a logger, such as "labkit"; those below it count too.
+
+    Yields:
+        The messages, which fill up as they are logged.
+    """
+    lines: list[str] = []
+    logger, handler = logging.getLogger(name), logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    spread = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = spread
+
+
+@contextmanager
 def expect_refusal(reason: str) -> Iterator[Refusal]:
     """Assert that what happens inside is refused, and for `reason`; print how. One block at a time, in one thread.
 

@@ -7,9 +7,10 @@ import stat
 from pathlib import Path
 
 import hvac
+import hvac.exceptions
 
 from labkit import provision
-from labkit.errors import LabError, outage
+from labkit.errors import LabError, outage, said
 from labkit.openbao import find
 
 
@@ -20,17 +21,23 @@ def main(folder: Path) -> int:
         0 when all is written.
 
     Raises:
-        LabError: a setting is missing, the token may not do this, or the folder cannot be written.
-        OpenBaoUnavailable: OpenBao is away or sealed.
+        LabError: a setting is missing, OpenBao or the folder does not allow it.
+        OpenBaoUnavailable: OpenBao is away.
     """
     server = find()
     if server is None or not server.token:
         raise LabError("BAO_ADDR and BAO_TOKEN are needed: export both, as `python -m labkit up` prints them.")
     admin = server.client(server.namespace, token=server.token)
-    with outage("provisioning", passing=(LabError,)):
-        provision.provision(admin)
-        for role in provision.roles():
-            hand_out(admin, role, folder)
+    try:
+        with outage("provisioning", passing=(LabError, hvac.exceptions.VaultError)):
+            provision.provision(admin)
+            for role in provision.roles():
+                hand_out(admin, role, folder)
+    except hvac.exceptions.VaultError as error:
+        raise LabError(
+            f"OpenBao at {server.address} does not provision the namespace {server.namespace or 'root'} "
+            f"({said(error)}): check its status, BAO_NAMESPACE, and that BAO_TOKEN administers it."
+        ) from None
     print(f"{folder}: credentials of {', '.join(provision.roles())}")
     return 0
 

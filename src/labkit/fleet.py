@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from labkit import credentials, replicas
 from labkit.balancer import balancer
 from labkit.bucket import Bucket
 from labkit.child import Child
-from labkit.errors import LabError
+from labkit.errors import LabError, outage
 from labkit.lab import Lab
 
 
@@ -44,8 +45,12 @@ class Fleet:
             ttl: seconds that a round, and a claim, may take: 1 to 300.
 
         Raises:
+            ValueError: `count` is less than 1.
             LabError: there is no such codec, or a replica did not start; the message is what it said.
+            OpenBaoUnavailable: OpenBao is away, so nobody gets credentials.
         """
+        if count < 1:
+            raise ValueError(f"a fleet has at least 1 replica, not {count}")
         if codec not in replicas.ROLES:
             raise LabError(f"There is no codec {codec!r}: use one of {', '.join(replicas.ROLES)}.")
         self.served: list[str] = []
@@ -83,8 +88,17 @@ class Fleet:
 
 def _start(lab: Lab, bucket: Bucket, codec: str, ttl: int) -> Child:
     folder = Path(tempfile.mkdtemp(prefix="labkit-replica-"))  # 0700
-    for role in (replicas.ROLES[codec], "confirmations"):
-        credentials.hand_out(lab.admin, role, folder)
+    try:
+        with outage("handing out credentials", passing=(LabError,)):
+            for role in (replicas.ROLES[codec], "confirmations"):
+                credentials.hand_out(lab.admin, role, folder)
+        return _launch(lab, bucket, codec, ttl, folder)
+    except BaseException:  # an interrupt, above all: credentials that nobody will use
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _launch(lab: Lab, bucket: Bucket, codec: str, ttl: int, folder: Path) -> Child:
     # Nothing of what the kernel may do in OpenBao is handed on.
     env = {k: v for k, v in os.environ.items() if not k.startswith(("BAO_", "VAULT_"))} | lab.environment()
     arguments = ["--codec", codec, "--port", "0", "--bucket", str(bucket.folder.resolve()), "--ttl", str(ttl)]
@@ -109,14 +123,17 @@ class _Balancer:
     def __init__(self, urls: list[str], served: list[str]) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/mcp"
-        self._server = uvicorn.Server(uvicorn.Config(balancer(urls, served), log_level="error"))
+        # Whoever is still waiting for an answer when it closes is cut off, which is no error to print a traceback for.
+        config = uvicorn.Config(balancer(urls, served), log_level="critical", timeout_graceful_shutdown=1)
+        self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]}, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         self._server.should_exit = True
-        self._thread.join(timeout=5)
-        self._listening.close()
+        if threading.current_thread() is not self._thread:  # any thread may come to collect what nobody uses any more
+            self._thread.join(timeout=5)
+            self._listening.close()
 
 
 def _end(children: list[Child], balancers: list[_Balancer]) -> None:

@@ -9,7 +9,11 @@ from mcp import Client
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.request_state import RequestStateSecurity
+from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+
+from labkit.attacks import verdict
+from labkit.checks import log_lines, logged_reasons
 
 NOTES = "room 7"
 """What the front desk writes into `request_state`."""
@@ -79,3 +83,20 @@ def carriers(client: Client) -> tuple[Call, Call, Call]:
         return session.read_resource("desk://7", request_state=state, allow_input_required=True)
 
     return tool, prompt, resource
+
+
+async def hand_over(first: MCPServer, second: MCPServer) -> str:
+    """Let one front desk ask and another one take the answer.
+
+    Returns:
+        "completed"; or "refused: " and the reason that the boundary logged; or "not asked", when the first one could
+        not even seal its question.
+    """
+    with logged_reasons() as reasons, log_lines("labkit"):
+        async with Client(first) as to_first, Client(second) as to_second:
+            try:
+                question = await carriers(to_first)[0]()
+            except MCPError:
+                return "not asked"
+            said = await verdict(carriers(to_second)[0](question.request_state))
+    return "completed" if NOTES in said else f"refused: {', '.join(reasons) or said}"

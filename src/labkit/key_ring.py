@@ -13,6 +13,7 @@ from labkit.errors import LabError, outage, part, said
 from labkit.provision import ENVELOPE_KEY, ENVELOPE_PATH, RING_PATH
 
 _HEX = re.compile(r"[0-9a-fA-F]+")
+_CIPHERTEXT = re.compile(r"vault:v[1-9][0-9]{0,8}:[A-Za-z0-9+/]+={0,2}", re.ASCII)
 _MIN_BYTES = 32
 
 
@@ -55,8 +56,8 @@ def parse_key_ring(data: Any, path: str = RING_PATH) -> list[bytes]:
 def load_envelope_ring(client: hvac.Client, path: str = ENVELOPE_PATH, key: str = ENVELOPE_KEY) -> list[bytes]:
     """Read a key ring whose entries lie in KV as Transit ciphertext, and have Transit open each of them, once.
 
-    Whoever reads KV alone gets no key, and whoever writes KV alone cannot plant one that they know. From then on the
-    keys are in this process, as with `load_key_ring`.
+    Whoever reads KV alone gets no key, and whoever writes KV alone cannot plant one of their own making; they can put
+    an old entry back. From then on the keys are in this process, as with `load_key_ring`.
 
     Args:
         client: may read `secret/data/<path>` and decrypt with `key`; the role `envelope-reader` is enough.
@@ -74,19 +75,27 @@ def load_envelope_ring(client: hvac.Client, path: str = ENVELOPE_PATH, key: str 
     Source: SDK documentation, "Multi-round-trip handlers"; OpenBao documentation, "Transit", "Generate data key".
     """
     ring: list[bytes] = []
+    fix = f"write the ciphertext that transit/datakey/wrapped/{key} gives"
     entries = _entries(_read(client, path, f"keys=<ciphertext of transit/datakey/wrapped/{key}>"), path)
     for number, entry in enumerate(entries, start=1):
+        # Transit takes other spellings too, and they are harmless, because it is the key that counts. But what is no
+        # ciphertext at all may be a key by mistake, and is sent nowhere.
+        if not _CIPHERTEXT.fullmatch(entry):
+            raise InvalidKeyRing(
+                f"Entry {number} of the key ring at secret/{path} is no Transit ciphertext "
+                f"({len(entry)} characters, no spaces or line ends allowed): {fix}."
+            )
         try:
             with outage(
                 f"opening entry {number} of the key ring at secret/{path}", passing=(hvac.exceptions.InvalidRequest,)
             ):
-                plaintext = part(part(client.secrets.transit.decrypt_data(key, entry), "data"), "plaintext")
+                plaintext = part(client.secrets.transit.decrypt_data(key, entry), "data").get("plaintext")
         except hvac.exceptions.InvalidRequest as error:
             raise InvalidKeyRing(
                 f"Entry {number} of the key ring at secret/{path} cannot be opened with the Transit key {key} "
-                f"({said(error)}): write the ciphertext that transit/datakey/wrapped/{key} gives."
+                f"({said(error)}): check that this key exists, and {fix}."
             ) from None
-        _append(ring, base64.b64decode(plaintext), path)
+        _append(ring, base64.b64decode(plaintext or ""), path)
     return ring
 
 

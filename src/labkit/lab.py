@@ -14,7 +14,7 @@ import hvac
 import hvac.exceptions
 
 from labkit import approle, provision
-from labkit.errors import UNREACHABLE, LabError, OpenBaoUnavailable, outage, said
+from labkit.errors import UNREACHABLE, LabError, OpenBaoUnavailable, outage, part, said
 from labkit.openbao import Server, find_or_start
 
 
@@ -92,7 +92,7 @@ class Lab:
         if self._server.folder is not None:
             settings |= {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         elif isinstance(self._server.verify, str):
-            settings |= {"BAO_CACERT": self._server.verify}
+            settings |= {"BAO_CACERT": os.path.abspath(self._server.verify)}  # it may run in another folder
         return settings
 
     def audit_records(self) -> list[dict[str, Any]]:
@@ -111,6 +111,23 @@ class Lab:
         with (self._server.folder / "audit.log").open(encoding="utf-8", newline="\n") as lines:
             records = [json.loads(line) for line in lines]
         return [r for r in records if r["request"].get("namespace", {}).get("path") == f"{self.namespace}/"]
+
+    def audit_hash(self, text: str) -> str:
+        """Return how the audit device of a server of our own writes `text`: `hmac-sha256:` and the hash.
+
+        Raises:
+            LabError: the server is not ours, so nor is the audit device.
+
+        Source: OpenBao documentation, "/sys/audit-hash".
+        """
+        if self._server.folder is None:
+            raise LabError(
+                f"The audit device of {self.address} belongs to whoever runs it: "
+                "unset BAO_ADDR to use that of an OpenBao of your own."
+            )
+        with outage("hashing for the audit log"):
+            answer = self._parent().adapter.post("/v1/sys/audit-hash/file", json={"input": text})
+            return str(part(part(answer, "data"), "hash"))
 
     def close(self) -> None:
         """End the server if it is ours; on a shared one, remove the namespace.

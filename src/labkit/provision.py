@@ -7,7 +7,7 @@ import secrets
 import hvac
 import hvac.exceptions
 
-from labkit.errors import LabError
+from labkit.errors import LabError, part
 from labkit.openbao import CONFIG
 
 RING_PATH = "mcp/request-state-keys"
@@ -42,14 +42,14 @@ def provision(admin: hvac.Client, *, token_ttl: int = TOKEN_TTL) -> None:
 
     Source: OpenBao documentation, "KV v2", "Transit", "AppRole auth method", "Policies".
     """
-    mounts = admin.sys.list_mounted_secrets_engines()["data"]
+    mounts = part(admin.sys.list_mounted_secrets_engines(), "data")
     if "secret/" not in mounts:
         admin.sys.enable_secrets_engine("kv", path="secret", options={"version": "2"})
     elif (mounts["secret/"].get("options") or {}).get("version") != "2":
         raise LabError("secret/ is there, and is not a KV v2 mount: use another namespace, or mount KV v2 there.")
     if "transit/" not in mounts:
         admin.sys.enable_secrets_engine("transit")
-    if "approle/" not in admin.sys.list_auth_methods()["data"]:
+    if "approle/" not in part(admin.sys.list_auth_methods(), "data"):
         admin.sys.enable_auth_method("approle")
     for key in (TRANSIT_KEY, ENVELOPE_KEY):
         # An existing Transit key is left as it is; this call only creates.
@@ -57,7 +57,7 @@ def provision(admin: hvac.Client, *, token_ttl: int = TOKEN_TTL) -> None:
     _create(admin, RING_PATH, secrets.token_hex(32))
     # "wrapped": OpenBao makes the key and gives the ciphertext only, so not even the one who provisions sees it.
     data_key = admin.secrets.transit.generate_data_key(ENVELOPE_KEY, "wrapped", bits=256)
-    _create(admin, ENVELOPE_PATH, data_key["data"]["ciphertext"])
+    _create(admin, ENVELOPE_PATH, part(part(data_key, "data"), "ciphertext"))
     for role in roles():
         admin.sys.create_or_update_policy(role, (CONFIG / "policies" / f"{role}.hcl").read_text())
         admin.auth.approle.create_or_update_approle(
@@ -73,8 +73,8 @@ def credentials(admin: hvac.Client, role: str) -> tuple[str, str]:
     """
     if role not in roles():
         raise LabError(f"There is no role {role!r}: use one of {', '.join(roles())}.")
-    role_id = admin.auth.approle.read_role_id(role)["data"]["role_id"]
-    secret_id = admin.auth.approle.generate_secret_id(role)["data"]["secret_id"]
+    role_id = part(part(admin.auth.approle.read_role_id(role), "data"), "role_id")
+    secret_id = part(part(admin.auth.approle.generate_secret_id(role), "data"), "secret_id")
     return role_id, secret_id
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 from pathlib import Path
+from types import FrameType
 
 import hvac
 import uvicorn
@@ -14,7 +16,9 @@ from labkit.bucket import Bucket
 from labkit.errors import LabError
 from labkit.janitor import NAME, build_janitor
 from labkit.openbao import Server, find
-from labkit.single_use import SingleUse
+from labkit.single_use import AlreadyRedeemed, SingleUse
+
+_GRACE = 2  # seconds that requests in flight get when it ends
 
 
 def main(codec: str, *, port: int, bucket: Path, folder: Path, role: str | None = None, ttl: int = 120) -> int:
@@ -29,7 +33,7 @@ def main(codec: str, *, port: int, bucket: Path, folder: Path, role: str | None 
         ttl: seconds that a round, and a claim, may take: 1 to 300.
 
     Returns:
-        0 when it was interrupted.
+        0 when it was interrupted or terminated.
 
     Raises:
         LabError: `BAO_ADDR` is not set, a file or the port cannot be used, or the ring is not fit to seal with.
@@ -47,17 +51,22 @@ def main(codec: str, *, port: int, bucket: Path, folder: Path, role: str | None 
         single_use = SingleUse(_log_in(server, "confirmations", folder), ttl=ttl)
         # A role that lacks a right is told now, and not to the first user.
         sealing.codec.unseal(sealing.codec.seal(b"ready"))
-        single_use.burn(single_use.issue({}))
+        with contextlib.suppress(AlreadyRedeemed):  # a ttl of a second may be over by now
+            single_use.burn(single_use.issue({}))
         logging.disable(logging.NOTSET)
         app = build_janitor(sealing, single_use, _bucket(bucket)).streamable_http_app(
             stateless_http=True, json_response=True
         )
         print(f"{NAME} seals with {codec} at http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
-        try:
-            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
-        except KeyboardInterrupt:
-            return 0
+        _Replica(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_GRACE)).run(sockets=[listening])
     return 0
+
+
+class _Replica(uvicorn.Server):
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end, on the first signal and on those that an impatient person sends after it."""
+        logging.getLogger("uvicorn.error").disabled = True  # that requests are cut off now is no error of theirs
+        self.should_exit = True
 
 
 def _log_in(server: Server, role: str, folder: Path) -> hvac.Client:

@@ -70,7 +70,7 @@ class TransitCodec:
             OpenBaoUnavailable: OpenBao is away, refuses our token, or lacks the key. The SDK then refuses the round
                 with reason `codec error`: nobody can say whether the token was good, so it is not let in.
         """
-        answer = self._ask("unsealing", self._transit.decrypt_data, _ciphertext(token))
+        answer = self._ask("unsealing", self._transit.decrypt_data, ciphertext_of(token))
         return base64.b64decode(answer["plaintext"])
 
     def _ask(self, doing: str, call: Callable[..., Any], text: str) -> Any:
@@ -92,8 +92,12 @@ class TransitCodec:
         raise away from None
 
 
-def _ciphertext(token: str) -> str:
-    """The Transit ciphertext that `token` stands for, if `token` is its one and only spelling."""
+def ciphertext_of(token: str) -> str:
+    """Return the Transit ciphertext that `token` stands for, if `token` is its one and only spelling.
+
+    Raises:
+        InvalidRequestState: it is not; the reason is `malformed`.
+    """
     match = _TOKEN.fullmatch(token) if len(token) <= _MAX_TOKEN else None
     if match is None:
         raise InvalidRequestState("malformed")

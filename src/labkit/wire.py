@@ -95,7 +95,8 @@ async def over_http(
             wire.messages.append(Message("client", "server", json.loads(request.content)))
 
     async def received(response: httpx2.Response) -> None:
-        if body := await response.aread():
+        body = await response.aread()
+        if body and response.headers.get("content-type", "").startswith("application/json"):  # and no proxy's page
             wire.messages.append(Message("server", "client", json.loads(body)))
 
     def asked(response: requests.Response, *_: Any, **__: Any) -> None:
@@ -143,7 +144,8 @@ async def send_raw(server: MCPServer | Server[Any] | str, params: dict[str, Any]
 @asynccontextmanager
 async def _http(server: MCPServer | Server[Any] | str, **options: Any) -> AsyncIterator[httpx2.AsyncClient]:
     if isinstance(server, str):
-        async with httpx2.AsyncClient(trust_env=False, **options) as http:  # loopback goes through no proxy
+        # Loopback goes through no proxy; and a server that waits for OpenBao takes longer than httpx2's five seconds.
+        async with httpx2.AsyncClient(trust_env=False, timeout=60, **options) as http:
             yield http
         return
     app = server.streamable_http_app(stateless_http=True, json_response=True)

@@ -6,9 +6,11 @@ import textwrap
 from typing import Any
 
 from labkit.errors import LabError
-from labkit.exercises import envelope_anatomy, shared_key_ring, start_here
+from labkit.exercises import envelope_anatomy, shared_key_ring, single_use, start_here, transit_codec
 
-_JUDGES = start_here.JUDGES | envelope_anatomy.JUDGES | shared_key_ring.JUDGES
+_JUDGES = (
+    start_here.JUDGES | envelope_anatomy.JUDGES | shared_key_ring.JUDGES | transit_codec.JUDGES | single_use.JUDGES
+)
 
 
 def check(exercise: str, answer: Any) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from labkit.exercises.judge import Judge
 
 _RING = "mcp/request-state-keys"

@@ -1,0 +1,109 @@
+"""The official suite passes for each codec: each of its scenarios on this subject, each check in them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.server import MCPServer
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from server import build
+from serving import http, serving
+
+from labkit import replicas
+from labkit.lab import Lab
+
+Suite = Callable[..., tuple[int, list[dict[str, Any]]]]
+SUBJECT = "input-required-result-"
+SCENARIOS = [
+    "basic-elicitation",
+    "basic-sampling",
+    "basic-list-roots",
+    "request-state",
+    "multiple-input-requests",
+    "multi-round",
+    "missing-input-response",
+    "non-tool-request",
+    "result-type",
+    "unsupported-methods",
+    "tampered-state",
+    "capability-check",
+    "ignore-extra-params",
+    "validate-input",
+]
+SEALED = {"ring": "v1.", "envelope": "v1.", "transit": "vault:v1:"}
+
+
+@pytest.fixture(scope="module", params=replicas.ROLES)
+def codec(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def url(lab: Lab, codec: str) -> Iterator[str]:
+    with serving(http(build(replicas.security(codec, lab.client(replicas.ROLES[codec]))))) as url:
+        yield url
+
+
+def faults(outcome: tuple[int, list[dict[str, Any]]]) -> list[str]:
+    """What keeps a scenario from counting as passed.
+
+    The suite exits with 0 for a scenario that it skips and for one that ends in a warning; neither has shown anything.
+    """
+    status, checks = outcome
+    found = [f"{check['id']}: {check['status']} {check.get('errorMessage')}" for check in checks]
+    found = [line for line, check in zip(found, checks, strict=True) if check["status"] != "SUCCESS"]
+    if not any(check["id"].startswith("sep-2322-") for check in checks):
+        found.append("no check of multi-round requests has run")
+    return found + ([f"exit status {status}"] if status else [])
+
+
+def test_the_lock_has_a_hash_for_every_package_and_no_address() -> None:
+    packages = json.loads((Path(__file__).parent / "package-lock.json").read_text())["packages"]
+    packages.pop("")
+    assert len(packages) > 100
+    assert all("integrity" in package and "resolved" not in package for package in packages.values())
+
+
+def test_no_scenario_of_the_suite_is_missed(node: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    listed = node("node_modules/@modelcontextprotocol/conformance/dist/index.js", "list", "--server").stdout
+    assert re.findall(rf"- {SUBJECT}(\S+)", listed) == SCENARIOS
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_official_suite_passes(url: str, codec: str, scenario: str, suite: Suite) -> None:
+    outcome = suite(url, SUBJECT + scenario)
+    assert faults(outcome) == []
+    states = re.findall(r'"requestState": "([^"]*)"', json.dumps(outcome[1]))
+    assert all(state.startswith(SEALED[codec]) for state in states)
+    assert states or scenario != "request-state", "the codec took part"
+
+
+def test_a_server_that_checks_nothing_fails_it(suite: Suite) -> None:
+    server = build(RequestStateSecurity.ephemeral())
+    server.middleware[:] = [each for each in server.middleware if not isinstance(each, RequestStateBoundary)]
+    with serving(http(server)) as url:
+        assert faults(suite(url, SUBJECT + "request-state")) == [], "an honest round needs no defence"
+        found = faults(suite(url, SUBJECT + "tampered-state"))
+    assert len(found) == 2
+    assert "Server accepted tampered requestState" in found[0]
+    assert found[1] == "exit status 1"
+
+
+def test_a_warning_is_no_pass(suite: Suite) -> None:
+    with serving(http(MCPServer("no tools"))) as url:
+        outcome = suite(url, SUBJECT + "missing-input-response")
+    assert outcome[0] == 0, "the suite alone lets this pass"
+    assert "WARNING" in faults(outcome)[0]
+
+
+def test_a_skipped_scenario_is_no_pass(suite: Suite) -> None:
+    with serving(http(build(RequestStateSecurity.ephemeral()))) as url:
+        outcome = suite(url, SUBJECT + "tampered-state", spec_version="2025-11-25")
+    assert outcome == (0, []), "the suite alone lets this pass"
+    assert faults(outcome) == ["no check of multi-round requests has run"]

@@ -1,0 +1,44 @@
+"""A notebook with parameters holds for others than the ones that it is committed with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+SETS = [
+    ("02-shared-key-ring", {"ttl": "60"}),
+    ("03-transit-codec", {"ttl": "60"}),
+    ("04-single-use", {"codec": "transit", "ttl": "60"}),
+    ("04-single-use", {"codec": "envelope", "ttl": "300"}),
+]
+
+
+def parameters(path: Path) -> set[str]:
+    """The names that the cell tagged `parameters` sets."""
+    cells = nbformat.read(path, as_version=4).cells
+    lines = [line for c in cells if "parameters" in c.metadata.get("tags", []) for line in c.source.splitlines()]
+    return {line.split(" = ")[0] for line in lines}
+
+
+def test_every_parameter_of_every_notebook_is_tried() -> None:
+    tried: dict[str, set[str]] = {}
+    for name, values in SETS:
+        tried.setdefault(name, set()).update(values)
+    assert tried == {path.stem: parameters(path) for path in NOTEBOOKS.glob("*.ipynb") if parameters(path)}
+
+
+@pytest.mark.parametrize(("name", "values"), SETS)
+def test_a_notebook_holds_with_other_parameters(name: str, values: dict[str, str], tmp_path: Path) -> None:
+    given = [argument for item in values.items() for argument in ("-p", *item)]
+    command = [sys.executable, "-m", "papermill", "--no-progress-bar", *given]
+    done = subprocess.run(
+        [*command, str(NOTEBOOKS / f"{name}.ipynb"), str(tmp_path / "out.ipynb")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    cells = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
+    assert any("injected-parameters" in cell.metadata.get("tags", []) for cell in cells)
