@@ -138,6 +138,7 @@ def _solution(notebook: NotebookNode, number: str) -> bool:
     return any(
         f'labkit.check("{number}"' in cell.source
         and cell.metadata.get("jupyter", {}).get("source_hidden")
+        and cell.metadata.get("jupyter", {}).get("outputs_hidden")
         and "hide-cell" in cell.metadata.get("tags", [])
         for cell in code_cells(notebook)
     )

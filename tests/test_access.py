@@ -62,6 +62,39 @@ def test_an_attempt_at_a_dead_server_is_an_outage(own_lab: Lab) -> None:
 def test_rights_are_those_of_the_policy_and_it_is_gone_afterwards(lab: Lab) -> None:
     before = lab.admin.sys.list_policies()["data"]["keys"]
     policy = f'path "{RING}" {{ capabilities = ["read", "list"] }}'
-    assert rights(lab, policy, [RING, "sys/mounts"]) == {RING: ["list", "read"], "sys/mounts": ["deny"]}
+    assert rights(lab, policy, [RING, "sys/mounts"]) == {
+        RING: ["list", "read"],
+        "sys/mounts": ["deny"],
+        "paths": [RING],
+    }
     assert rights(lab, "nonsense {", [RING]).keys() == {"error"}
+    assert rights(lab, None, [RING]).keys() == {"error"}  # type: ignore[arg-type]
     assert lab.admin.sys.list_policies()["data"]["keys"] == before
+
+
+def test_rights_are_of_the_policy_alone_and_their_token_is_gone_in_a_minute(own_lab: Lab) -> None:
+    of_every_token = ["auth/token/lookup-self", "sys/wrapping/wrap", "cubbyhole/x"]
+    default = own_lab.admin.auth.token.create(policies=["default"])["auth"]["client_token"]
+    answer = own_lab.admin.adapter.post("/v1/sys/capabilities", json={"token": default, "paths": of_every_token})
+    assert not any(answer["data"][path] == ["deny"] for path in of_every_token), "the default policy grants each"
+    policy = f'path "{RING}" {{ capabilities = ["read"] }}'
+    assert rights(own_lab, policy, of_every_token) == {path: ["deny"] for path in of_every_token} | {"paths": [RING]}
+    accessors = own_lab.admin.auth.token.list_accessors()["data"]["keys"]
+    tokens = [own_lab.admin.auth.token.lookup_accessor(accessor)["data"] for accessor in accessors]
+    (tried,) = (token for token in tokens if token["policies"][0].startswith("try-"))
+    assert tried["policies"][1:] == []
+    assert 0 < tried["creation_ttl"] <= 60
+
+
+@pytest.mark.parametrize(
+    ("policy", "named"),
+    [
+        ('path "a/b" { capabilities = ["read"] }', ["a/b"]),
+        ('path "a" {\n  capabilities = ["read"]\n}\n\npath "b/*" { capabilities = ["list"] }', ["a", "b/*"]),
+        ('path\t"a/+/c"{ capabilities = ["sudo"] }', ["a/+/c"]),
+        ('{"path": {"a": {"capabilities": ["read"]}, "b": {"capabilities": ["read"]}}}', []),  # in no form of ours
+        ("# nothing", []),
+    ],
+)
+def test_rights_tell_which_paths_the_policy_names(lab: Lab, policy: str, named: list[str]) -> None:
+    assert rights(lab, policy, [RING])["paths"] == named

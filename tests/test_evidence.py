@@ -38,7 +38,7 @@ def good() -> NotebookNode:
         code(
             'labkit.check("09.1", 1)',
             outputs=[printed("Exercise 09.1: done. Good.\n")],
-            metadata={"tags": ["hide-cell"], "jupyter": {"source_hidden": True}},
+            metadata={"tags": ["hide-cell"], "jupyter": {"source_hidden": True, "outputs_hidden": True}},
         ),
         text(
             "## Recap\n\n- **What was broken.** It.\n- **What fixed it.** That.\n- **What it still does not do.** Much."

@@ -136,20 +136,24 @@ def policy(path: str, *capabilities: str) -> str:
 @pytest.mark.parametrize(
     ("hcl", "expected"),
     [
-        (policy(METADATA, "read"), "done. It reads when"),
+        (policy(METADATA, "read"), "done. It names one path"),
         (policy(DATA, "read"), "not done yet. With this policy the dashboard has the keys themselves"),
         (policy(METADATA, "read") + policy(DATA, "read"), "not done yet. With this policy the dashboard has the keys"),
         (policy("secret/*", "read"), "not done yet. With this policy the dashboard has the keys themselves"),
         (policy("secret/mcp/request-state-keys", "read"), "not done yet. The dashboard cannot do its job"),
         (policy("secret/metadata/*", "read"), "not done yet. The dashboard may also read at secret/metadata/mcp/"),
-        (policy(METADATA, "read", "delete"), "not done yet. It may delete, read the metadata"),
-        (policy(METADATA, "list"), "not done yet. It may list the metadata"),
+        (policy(f"{METADATA}*", "read"), "not done yet. It names secret/metadata/mcp/request-state-keys*: name"),
+        (policy("secret/metadata/+/request-state-keys", "read"), "not done yet. It names secret/metadata/+/req"),
+        (policy(METADATA, "read") + policy("sys/policies/acl/*", "update"), "not done yet. It names secret/metadata"),
+        (policy(METADATA, "read", "delete"), "not done yet. At that path it may delete and read, and needs only"),
+        (policy(METADATA, "list"), "not done yet. At that path it may list, and needs only `read`"),
         (policy(METADATA, "read") + policy("sys/wrapping/unwrap", "update"), "not done yet. The dashboard may also"),
         ("", "not done yet. OpenBao cannot read that policy"),
         ("path {", "not done yet. OpenBao cannot read that policy"),
         (policy(METADATA, "look"), "not done yet. OpenBao cannot read that policy"),
-        (7, "not done yet. OpenBao cannot read that policy"),
+        (7, "not done yet. OpenBao cannot read that policy (it is of type int, and no text)"),
         (None, "not done yet. OpenBao cannot read that policy"),
+        (b"path", "not done yet. OpenBao cannot read that policy"),
     ],
 )
 def test_writing_a_policy_for_somebody_who_only_watches(
@@ -159,29 +163,24 @@ def test_writing_a_policy_for_somebody_who_only_watches(
     assert not [name for name in lab.admin.sys.list_policies()["data"]["keys"] if name.startswith("try-")]
 
 
-SPELLED = {
-    "mine": "vault:v001:AA",
-    "TenLineCodec": "done; the notes were: room 7",
-    "known": ["vault:v1:AA", "vault:v01:AA"],
-}
-SPELLED["TransitCodec"] = FROZEN
+TOKEN, ZERO, OPENED = "vault:v1:AA", "vault:v01:AA", "done; the notes were: room 7"
+SPELLED = {"token": TOKEN, "mine": "vault:v001:AA", "known": [ZERO], "ten lines": OPENED, "strict": FROZEN}
 
 
 @pytest.mark.parametrize(
     ("different", "expected"),
     [
         ({}, "done. The ten lines open a string that nobody minted"),
-        ({"mine": "vault:v1:AA"}, "not done yet. That is the token itself"),
-        ({"mine": "vault:v01:AA"}, "not done yet. It works, and it is one of the six"),
-        ({"TenLineCodec": FROZEN}, "not done yet. Transit does not open that"),
-        ({"TransitCodec": "done; the notes were: room 7"}, "not done yet. The strict codec accepts it as well"),
-        ({"mine": None, "TenLineCodec": "ValidationError: 1"}, "not done yet. Transit does not open that"),
-        ({"error": "no"}, "not done yet. Your function failed (no)"),
+        ({"mine": TOKEN}, "not done yet. That is the token itself"),
+        ({"mine": ZERO}, "not done yet. That is one of those above"),
+        ({"ten lines": FROZEN}, "not done yet. Transit does not open that"),
+        ({"strict": OPENED}, "not done yet. The strict codec accepts it as well"),
+        ({"mine": None}, "not done yet. Your function returned a NoneType"),
+        ({"mine": b"vault"}, "not done yet. Your function returned a bytes"),
+        ({"mine": KeyError()}, "not done yet. Your function failed (KeyError())"),
     ],
 )
-def test_finding_a_seventh_spelling(
-    capsys: pytest.CaptureFixture[str], different: dict[str, Any], expected: str
-) -> None:
+def test_finding_another_spelling(capsys: pytest.CaptureFixture[str], different: dict[str, Any], expected: str) -> None:
     assert told(capsys, "03.1", SPELLED | different).startswith(f"Exercise 03.1: {expected}")
 
 
@@ -194,8 +193,9 @@ def test_finding_a_seventh_spelling(
         (["wait", "rotate", "retire"], ["retire"], True, "not done yet. Somebody who was asked before 'retire'"),
         (["retire", "wait", "rotate"], [], False, "not done yet. Nobody was turned away, but the old version"),
         (["rotate", "wait"], [], False, "not done yet. Nobody was turned away, but the old version"),
-        (["wait", "retire"], [], False, "not done yet. There is only one version yet"),
-        ([], [], False, "not done yet. There is only one version yet"),
+        (["wait", "retire"], [], False, "not done yet. Without a new version"),
+        ([], [], False, "not done yet. Without a new version"),
+        (("rotate", "wait", "retire"), [], True, "done."),
         (["rotate", "sleep", "retire"], [], True, "not done yet. Give a list of steps"),
         ("rotate", [], False, "not done yet. Give a list of steps"),
         ([["rotate"]], [], False, "not done yet. This is not what the cell gave at first"),
@@ -206,6 +206,39 @@ def test_rotating_without_turning_anybody_away(
 ) -> None:
     answer = {"steps": steps, "lost": lost, "retired": retired}
     assert told(capsys, "03.2", answer).startswith(f"Exercise 03.2: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("timetable", "expected"),
+    [
+        ({"stage": 0, "activate": 60, "retire": 240}, "done. 60 s until all know the new key"),
+        ({"stage": 0, "activate": 0, "retire": 0}, "not done yet. Activating at 0 is too early"),
+        ({"stage": 0, "activate": 120, "retire": 300}, "not done yet. Activating at 120 is later than it need be"),
+        ({"stage": 0, "activate": 60, "retire": 180}, "not done yet. The wait before retiring counts from"),
+        ({"stage": 0, "activate": 60, "retire": 120}, "not done yet. Retiring at 120 is too early"),
+        ({"stage": 0, "activate": 60, "retire": 300}, "not done yet. Retiring at 300 is safe, and later"),
+        ({"stage": 60, "activate": 120, "retire": 300}, "not done yet. The clock starts with the staging"),
+        ({"stage": 0, "activate": "60", "retire": 240}, "not done yet. Give a number of seconds"),
+        ({"stage": 0, "activate": True, "retire": 240}, "not done yet. Give a number of seconds"),
+    ],
+)
+def test_making_a_timetable(capsys: pytest.CaptureFixture[str], timetable: object, expected: str) -> None:
+    assert told(capsys, "05.1", timetable).startswith(f"Exercise 05.1: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("plan", "opened", "expected"),
+    [
+        ("stage activate retire", "unknown key", "done. Honest users are turned away"),
+        ("stage activate", True, "not done yet. The thief's state still opens"),
+        ("stage 2 activate 4 retire", "unknown key", "not done yet. It is out, but the thief had all the time"),
+        ("retire", "the next step is to stage", "not done yet. The plan stopped half-way (the next step is to stage)"),
+        ("stage now", "could not convert string", "not done yet. The plan stopped half-way"),
+        (["stage"], "no attribute 'split'", "not done yet. Give the plan as text"),
+    ],
+)
+def test_putting_out_a_fire(capsys: pytest.CaptureFixture[str], plan: object, opened: object, expected: str) -> None:
+    assert told(capsys, "05.2", {"plan": plan, "opened": opened}).startswith(f"Exercise 05.2: {expected}")
 
 
 @given(st.none() | st.integers() | st.text() | st.lists(st.text()) | st.dictionaries(st.text(), st.text()))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from test_single_use import answering, http
 
 import labkit
-from labkit.exercises.single_use import ANSWERS, CASES, decide_each
+from labkit.exercises.single_use import ANSWERS, CASES, check_each, decide_each
 from labkit.lab import Lab
 from labkit.single_use import SingleUse, WrongPlan
 
@@ -25,12 +25,14 @@ def told(capsys: pytest.CaptureFixture[str], exercise: str, answer: object) -> s
     return capsys.readouterr().out.replace("\n", " ")
 
 
-RIGHT = {200: "act", 204: "ask once more", 400: "refuse", 500: "ask once more"}
+RIGHT = {204: "ask once more", 400: "refuse", 500: "ask once more"}
 
 
 def right(status: int, body: Any) -> str:
-    if status == 200 and "plan" not in body["data"]:
-        return "refuse"
+    if status == 200:
+        return "act" if isinstance((body["data"] or {}).get("plan"), str) else "refuse"
+    if status == 400 and body is None:
+        return "report an outage"
     return RIGHT.get(status, "report an outage")
 
 
@@ -45,12 +47,16 @@ def but(changed: int, word: object) -> Decide:
 @pytest.mark.parametrize(
     ("decide", "expected"),
     [
-        (right, "done. Only a 200 with a plan is a redemption"),
+        (right, "done. Only a 200 with a plan is a redemption. OpenBao's own 400, and a 200 without a plan, are a no."),
         (
             lambda status, body: "act" if body is None else "refuse",
             "not done yet. On the 204, your function says 'act'",
         ),
-        (but(204, "act"), "not done yet. On the 204, your function says 'act'. A 204 is no error"),
+        (
+            but(204, "act"),
+            "not done yet. On the 204, your function says 'act'. A 204 is no error, and it is no plan either. Somebody "
+            "else may have the plan: ask once more, which usually settles it.",
+        ),
         (but(204, "refuse"), "not done yet. On the 204, your function says 'refuse'. A 204 is no error"),
         (but(200, "act"), "not done yet. On the 200 without a plan, your function says 'act'. The claim was good"),
         (but(200, "refuse"), "not done yet. On the 200 with a plan, your function says 'refuse'. That is the one"),
@@ -61,8 +67,52 @@ def but(changed: int, word: object) -> Decide:
         (but(503, "refuse"), "not done yet. On the 503, your function says 'refuse'. A sealed OpenBao has not looked"),
         (but(204, "ask again"), "not done yet. On the 204, your function returned 'ask again': use one of act,"),
         (lambda status, body: None, "not done yet. On the 204, your function returned 'None': use one of act,"),
-        (lambda status, body: body["data"] and "act", "not done yet. On the 204, your function raised TypeError"),
-        (lambda status, body: {}[status], "not done yet. On the 204, your function raised KeyError"),
+        (
+            lambda status, body: right(status, body or {}),
+            "not done yet. On the 400 of a proxy, your function says 'refuse'",
+        ),
+        (
+            lambda status, body: "refuse" if status == 502 else right(status, body),
+            "not done yet. On the 502 of a proxy, your function says 'refuse'. A proxy could not reach OpenBao",
+        ),
+        (
+            lambda status, body: "act" if status == 200 and "plan" in (body["data"] or {}) else right(status, body),
+            "not done yet. On the 200 with null for a plan, your function says 'act'. The field is there, and null",
+        ),
+        (
+            lambda status, body: "act" if status == 200 and body["data"] is None else right(status, body),
+            "not done yet. On the 200 with a login in place of data, your function says 'act'. Somebody wrapped a",
+        ),
+        (
+            lambda status, body: "act" if status == 200 and "plan" in body["data"] else right(status, body),
+            "not done yet. On the 200 with null for a plan, your function says 'act'.",
+        ),
+        (
+            lambda status, body: (
+                right(status, body) if status != 200 else "act" if body["data"].get("plan") else "refuse"
+            ),
+            "not done yet. On the 200 with a login in place of data, your function raised AttributeError: 'NoneType' "
+            "object has no attribute 'get'. Not every answer has a body with everything in it.",
+        ),
+        (
+            lambda status, body: body["data"] and "act",
+            "not done yet. On the 204, your function raised TypeError: 'NoneType' object is not subscriptable. Not",
+        ),
+        (
+            lambda status, body: {}[status],
+            "not done yet. On the 204, your function raised KeyError: 204. Not every answer has a body",
+        ),
+        (
+            lambda status, body: body["data"]["nothing"] if status == 200 else right(status, body),
+            "not done yet. On the 200 with a plan, your function raised KeyError: 'nothing'.",
+        ),
+        (
+            lambda status, body: 1 // 0,
+            "not done yet. On the 204, your function raised ZeroDivisionError: integer division or modulo by zero.",
+        ),
+        (lambda status: "act", "not done yet. On the 204, your function raised TypeError: "),
+        (lambda: "act", "not done yet. On the 204, your function raised TypeError: "),
+        ("act", "not done yet. On the 204, your function raised TypeError: 'str' object is not callable. Keep it a"),
     ],
 )
 def test_reading_every_answer(capsys: pytest.CaptureFixture[str], decide: Decide, expected: str) -> None:
@@ -126,19 +176,73 @@ def without(missing: str) -> Callable[..., Any]:
             lambda plan, request: request["principal"] is not None and exact(plan, request),
             "not done yet. For 'its own request, nobody signed in', your function returned False",
         ),
+        (
+            lambda plan, request: all(plan[field] == request[field] for field in PLAN_FIELDS),
+            "not done yet. For 'no user in the plan', your function raised KeyError: 'principal'. A field may be",
+        ),
+        (
+            lambda plan, request: all(plan[field] == request[field] for field in plan),
+            "not done yet. For 'its own request', your function raised KeyError: 'keys'. A field may be missing",
+        ),
+        (
+            lambda plan, request: 1 // 0,
+            "not done yet. For 'its own request', your function raised ZeroDivisionError: integer division or modulo "
+            "by zero.",
+        ),
+        (lambda plan: True, "not done yet. For 'its own request', your function raised TypeError: "),
+        (
+            True,
+            "not done yet. For 'its own request', your function raised TypeError: 'bool' object is not callable. Keep",
+        ),
     ],
 )
 def test_checking_what_a_plan_is_for(
     capsys: pytest.CaptureFixture[str], check: Callable[..., Any], expected: str
 ) -> None:
-    decided = {name: check(plan, request) for name, (plan, request) in CASES.items()}
-    assert told(capsys, "04.2", decided).startswith(f"Exercise 04.2: {expected}")
+    assert told(capsys, "04.2", check_each(check)).startswith(f"Exercise 04.2: {expected}")
 
 
 def test_a_plan_of_the_exercise_survives_openbao(lab: Lab) -> None:
     claims = SingleUse(lab.client("confirmations"))
     for plan, _ in CASES.values():
         assert claims.redeem(claims.issue(plan)) == plan
+
+
+def test_an_outage_while_parking_is_not_taken_for_the_readers_mistake() -> None:
+    def away(plan: dict[str, Any]) -> dict[str, Any]:
+        raise labkit.OpenBaoUnavailable("away")
+
+    with pytest.raises(labkit.OpenBaoUnavailable):
+        check_each(exact, away)
+
+
+def test_a_function_that_changes_what_it_is_given_spoils_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    def greedy(plan: dict[str, Any], request: dict[str, Any]) -> bool:
+        found = exact(plan, request)
+        for mine in (plan, request):
+            mine.pop("arguments").clear()
+            mine.clear()
+        return found
+
+    def taking(status: int, body: Any) -> str:
+        word = right(status, body)
+        if body:
+            (body.popitem()[1] or {}).clear()
+        return word
+
+    for _ in range(2):
+        assert "done. A plan counts" in told(capsys, "04.2", check_each(greedy))
+        assert "done. Only a 200" in told(capsys, "04.1", decide_each(taking))
+
+
+@pytest.mark.parametrize("exercise", ["04.1", "04.2"])
+def test_only_a_function_that_cannot_be_called_is_told_about_its_arguments(
+    capsys: pytest.CaptureFixture[str], exercise: str
+) -> None:
+    each: Callable[..., Any] = decide_each if exercise == "04.1" else check_each
+    hint = "Keep it a function of two arguments"
+    assert hint in told(capsys, exercise, each(lambda: True))
+    assert hint not in told(capsys, exercise, each(lambda one, two: len(1)))  # type: ignore[arg-type]
 
 
 anything = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.text())
@@ -150,7 +254,19 @@ def test_whatever_is_answered_there_is_a_hint_and_no_traceback(exercise: str, an
     labkit.check(exercise, answer)
 
 
+def test_the_answers_are_as_openbao_gives_them(lab: Lab) -> None:
+    """A wrapped login, and null in the place of a plan."""
+    client = lab.client("confirmations")
+    made = [
+        client.adapter.post("/v1/sys/wrapping/wrap", json={"plan": None}, wrap_ttl="60s"),
+        lab.admin.adapter.post("/v1/auth/token/create", json={"policies": ["default"]}, wrap_ttl="60s"),
+    ]
+    for name, wrapped in zip(("200 with null for a plan", "200 with a login in place of data"), made, strict=True):
+        body = lab.bearer(wrapped["wrap_info"]["token"]).adapter.post("/v1/sys/wrapping/unwrap")
+        assert body["data"] == ANSWERS[name][1]["data"]
+
+
 @given(anything)
 def test_whatever_a_function_returns_there_is_a_hint(word: object) -> None:
     labkit.check("04.1", decide_each(lambda status, body: word))
-    labkit.check("04.2", {name: word for name in CASES})
+    labkit.check("04.2", check_each(lambda plan, request: word))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +23,14 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 import requests
+from mcp.server.request_state import RequestStateSecurity
 from test_lab import eventually
 
 import labkit
 from labkit import attacks, fleet, provision, replicas, wire
 from labkit.bucket import Bucket
 from labkit.fleet import Fleet
+from labkit.key_ring import load_key_ring
 from labkit.lab import Lab
 
 if TYPE_CHECKING:
@@ -243,7 +247,7 @@ def test_a_balancer_can_be_closed_from_its_own_thread(pair: Fleet) -> None:
 
     served = Closing()
     closed.append(fleet._Balancer(pair.replicas, served))
-    assert httpx2.get(closed[0].url, trust_env=False, headers={"accept": "text/html"}).status_code < 500
+    assert httpx2.post(closed[0].url, json={}, trust_env=False).status_code < 500
     assert served == pair.replicas[:1]
     closed[0]._thread.join(timeout=30)
     assert not closed[0]._thread.is_alive()
@@ -382,3 +386,150 @@ def test_a_fleet_keeps_what_a_replica_logs(pair: Fleet, shared: Bucket) -> None:
 def test_a_fleet_of_none_is_turned_down(lab: Lab, bucket: Bucket) -> None:
     with pytest.raises(ValueError, match="at least 1 replica, not 0"):
         Fleet(lab, bucket, count=0)
+
+
+class Upstream:
+    """Stands in a replica's place, says yes to everything, and would keep each connection open for more.
+
+    Attributes:
+        url: where it listens.
+        connections: how many were made to it.
+        requests: the headers and the length of the body of each, as they came.
+    """
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.requests: list[tuple[list[tuple[str, str]], int]] = []
+        upstream = self
+
+        class Answering(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                upstream.connections += 1
+                super().setup()
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                upstream.requests.append((self.headers.items(), len(body)))
+                self.send_response(200)
+                self.send_header("Content-Length", "2")
+                self.send_header("X-Twice", "one")
+                self.send_header("X-Twice", "two")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+        self.server.daemon_threads = True
+        self.server.block_on_close = False  # whoever keeps a connection open would be waited for
+        self.url = f"http://127.0.0.1:{self.server.server_port}/mcp"
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    upstream = Upstream()
+    with upstream.server:
+        threading.Thread(target=upstream.server.serve_forever, daemon=True).start()
+        yield upstream
+        upstream.server.shutdown()
+
+
+@contextmanager
+def balanced(*urls: str) -> Iterator[tuple[str, list[str]]]:
+    """A balancer in front of `urls`: where it listens, and what it has served."""
+    served: list[str] = []
+    balancer = fleet._Balancer(list(urls), served)
+    try:
+        yield balancer.url, served
+    finally:
+        balancer.close()
+
+
+def port_of(url: str) -> int:
+    return int(url.split(":")[2].split("/")[0])
+
+
+def test_each_request_has_a_connection_of_its_own_to_the_replica(upstream: Upstream) -> None:
+    """Of one that is kept open and fails, nobody knows what came through."""
+    with balanced(upstream.url) as (url, _), httpx2.Client(trust_env=False) as client:
+        assert [client.post(url, json={}).status_code for _ in range(5)] == [200] * 5
+    assert upstream.connections == 5
+
+
+def test_anything_but_a_post_is_turned_down_and_reaches_no_replica(
+    pair: Fleet, upstream: Upstream, shared: Bucket
+) -> None:
+    served = list(pair.served)
+    for method in ("GET", "DELETE", "PUT", "OPTIONS"):
+        # As a client does that listens for messages of the server: it must not wait here for ever.
+        answer = httpx2.request(method, pair.url, headers={"accept": "text/event-stream"}, trust_env=False, timeout=30)
+        assert (method, answer.status_code) == (method, 405)
+    assert pair.served == served
+    with balanced(upstream.url) as (url, _):
+        assert httpx2.get(url, trust_env=False).status_code == 405
+    assert upstream.connections == 0
+    assert purge(pair.url, shared) == PURGED
+
+
+def test_a_foreign_host_is_turned_down_through_the_balancer_as_by_a_replica(pair: Fleet) -> None:
+    said = []
+    for url in (pair.url, *pair.replicas):
+        for host in ("evil.example", f"evil.example:{port_of(url)}"):
+            headers = {"host": host, "accept": "application/json, text/event-stream"}
+            answer = httpx2.post(url, json={}, headers=headers, trust_env=False)
+            said.append((answer.status_code, answer.text))
+    assert set(said) == {(421, "Invalid Host header")}
+
+
+def test_a_request_that_is_too_large_is_turned_down_and_reaches_no_replica(upstream: Upstream) -> None:
+    with balanced(upstream.url) as (url, served):
+        for size, status in ((4_000_000, 200), (4_000_001, 413), (5_000_000, 413)):
+            with suppress(httpx2.WriteError):  # it may hang up before all has been sent
+                assert httpx2.post(url, content=b" " * size, trust_env=False).status_code == status
+        assert served == [upstream.url]
+    assert [length for _, length in upstream.requests] == [4_000_000]
+
+
+def test_headers_pass_through_as_they_are_and_those_of_a_connection_do_not(upstream: Upstream) -> None:
+    with balanced(upstream.url) as (url, _):
+        connection = HTTPConnection("127.0.0.1", port_of(url), timeout=30)
+        connection.putrequest("POST", "/mcp", skip_host=True, skip_accept_encoding=True)
+        sent = [
+            ("host", "desk.example"),
+            ("accept", "application/json"),
+            ("accept", "text/event-stream"),
+            ("x-name", "J\xfcrgen"),
+            ("authorization", "Bearer one"),
+        ]
+        for name, value in [*sent, ("content-length", "2"), ("keep-alive", "timeout=5"), ("connection", "close")]:
+            connection.putheader(name, value.encode("latin-1"))
+        connection.endheaders(b"{}")
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (200, b"{}")
+        assert answer.headers.get_all("x-twice") == ["one", "two"]
+        connection.close()
+    ((headers, length),) = upstream.requests
+    received = [(name.lower(), value) for name, value in headers]
+    assert [item for item in received if item in sent] == sent
+    assert [value for name, value in received if name == "host"] == ["desk.example"]
+    assert [value for name, value in received if name == "accept"] == ["application/json", "text/event-stream"]
+    assert "keep-alive" not in dict(received)
+    assert length == 2
+
+
+def test_the_ttl_of_a_fleet_is_that_of_its_replicas(lab: Lab, bucket: Bucket) -> None:
+    bucket.reset(["logs/1"])
+
+    async def state(fleet: Fleet) -> str:
+        async with wire.over_http(fleet.url) as (client, _):
+            return (await attacks.ask(client, "logs/")).state
+
+    with Fleet(lab, bucket, count=1, ttl=77) as fleet:
+        codec = RequestStateSecurity(keys=load_key_ring(lab.client("ring-reader"))).codec
+        sealed = json.loads(codec.unseal(asyncio.run(state(fleet))))
+    claim = json.loads(sealed["s"])["claim"]
+    assert sealed["exp"] - sealed["iat"] == pytest.approx(77)
+    assert lab.admin.adapter.post("/v1/sys/wrapping/lookup", json={"token": claim})["data"]["creation_ttl"] == 77

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import collections
 import json
 import logging
 import os
 import re
 import signal
+import threading
 from typing import Any
 
 import anyio
@@ -15,12 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcp import Client
 from mcp.server import MCPServer
-from mcp.server.auth.middleware.auth_context import auth_context_var
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware, auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, BearerAuthBackend
 from mcp.server.auth.provider import AccessToken
 from mcp.server.request_state import RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitResult, InputRequiredResult
+from starlette.middleware.authentication import AuthenticationMiddleware
 
 from labkit import attacks, replicas
 from labkit.attacks import Question, text_of
@@ -389,12 +393,123 @@ async def test_an_outage_deletes_nothing_and_says_so(
             assert "may still be valid" in said
             no = {QUESTION: ElicitResult(action="decline")}
             said = text_of(await reply(client, declined, no))
-            assert said.startswith("Declined: nothing was purged. The confirmation could not be revoked")
-            assert "up to 120 s" in said
+            assert said.startswith(
+                "Declined: this call purged nothing. The confirmation could not be revoked and may stay valid for "
+                "up to 120 s. OpenBao could not be asked"
+            )
             said = text_of(await client.session.call_tool(TOOL, {"prefix": "logs/"}, allow_input_required=True))
             assert said.startswith("NOT PURGED: nothing was deleted by this call. OpenBao is unreachable")
     assert bucket.keys() == before
     assert sum(record.name == "labkit.janitor" for record in caplog.records) == 3
+
+
+NO = {QUESTION: ElicitResult(action="decline")}
+REVOKED = "Declined: nothing was purged, and the confirmation is revoked."
+TOO_LATE = "Declined: this call purged nothing; the confirmation had already been used or had expired."
+
+
+async def test_a_yes_and_a_no_that_race_through_two_replicas_tell_what_became_of_the_bucket(
+    lab: Lab, bucket: Bucket
+) -> None:
+    """Both ask OpenBao at once, and who is first is left to chance. The bucket is as both are told, either way."""
+    gate = threading.Barrier(2)
+
+    class AtOnce(SingleUse):
+        def redeem(self, claim: str) -> dict[str, Any]:
+            gate.wait(timeout=60)
+            return super().redeem(claim)
+
+        def burn(self, claim: str) -> None:
+            gate.wait(timeout=60)
+            super().burn(claim)
+
+    security = RequestStateSecurity(keys=load_key_ring(lab.client("ring-reader")), ttl=120)
+    one, other = (build_janitor(security, AtOnce(lab.client("confirmations")), Bucket(bucket.folder)) for _ in range(2))
+    ends: collections.Counter[str] = collections.Counter()
+    async with Client(one) as a, Client(other) as b:
+        for number in range(100):
+            bucket.reset(["logs/1", "logs/2", "logs/3", "secrets/root.key"])
+            question = await attacks.ask(a, "logs/")
+            first, second = (a, b) if number % 2 else (b, a)
+            race = attacks.confirm(first, question), reply(second, question, NO)
+            yes, no = map(text_of, await asyncio.gather(*race))
+            purged = bucket.keys() == ["secrets/root.key"]
+            assert purged or len(bucket.keys()) == 4
+            assert (yes, no) == (
+                ("Purged 3 object(s): logs/1, …", TOO_LATE) if purged else (REFUSALS["already redeemed"], REVOKED)
+            )
+            ends["purged" if purged else "declined"] += 1
+    print(f"\n100 races of a yes and a no: {dict(ends)}")
+
+
+async def test_a_no_during_an_outage_cannot_revoke_and_says_that_a_yes_may_still_count(
+    lab: Lab, bucket: Bucket
+) -> None:
+    cut_off = lab.client("confirmations")
+    security = RequestStateSecurity(keys=load_key_ring(lab.client("ring-reader")), ttl=60)
+    before = bucket.keys()
+    async with Client(build_janitor(security, SingleUse(cut_off, ttl=60), bucket)) as client:
+        question = await attacks.ask(client, "logs/")
+        cut_off.url = "http://127.0.0.1:1"  # for this replica alone, nobody is there any more
+        said = text_of(await reply(client, question, NO))
+    assert said.startswith(
+        "Declined: this call purged nothing. The confirmation could not be revoked and may stay valid for up to 60 s. "
+        "OpenBao could not be asked"
+    )
+    assert bucket.keys() == before
+    async with Client(replicas.replica(lab, bucket)) as elsewhere:
+        assert text_of(await attacks.confirm(elsewhere, question)) == "Purged 3 object(s): logs/1, …"
+    assert bucket.keys() == ["secrets/root.key"]
+
+
+class Users:
+    """Knows everybody, by a token that is their name."""
+
+    async def verify_token(self, token: str) -> AccessToken:
+        return AccessToken(token=token, client_id="one-app", subject=token, scopes=[])
+
+
+class SignedIn(MCPServer):
+    """Serves over HTTP to users who have signed in."""
+
+    def streamable_http_app(self, **options: Any) -> Any:
+        app = super().streamable_http_app(**options)
+        return AuthenticationMiddleware(AuthContextMiddleware(app), BearerAuthBackend(Users()))
+
+
+async def test_bobs_own_request_cannot_spend_the_claim_of_alice(
+    lab: Lab, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state is sealed for Bob, the arguments are the same, and he has signed in: only the claim is not his."""
+    issued: list[str] = []
+
+    class MixedUp(SingleUse):
+        """Hands out the first claim of all, once it is told to."""
+
+        mixed_up = False
+
+        def issue(self, plan: dict[str, Any]) -> str:
+            issued.append(super().issue(plan))
+            return issued[0 if self.mixed_up else -1]
+
+    monkeypatch.setattr("labkit.janitor.MCPServer", SignedIn)
+    single_use = MixedUp(lab.client("confirmations"))
+    server = build_janitor(RequestStateSecurity(keys=load_key_ring(lab.client("ring-reader"))), single_use, bucket)
+    before = bucket.keys()
+    async with over_http(server, bearer="alice") as (alice, _):
+        hers = await attacks.ask(alice, "logs/")
+    single_use.mixed_up = True
+    async with over_http(server, bearer="bob") as (bob, _):
+        his = await attacks.ask(bob, "logs/")
+        assert claim_in(lab, his.state) == claim_in(lab, hers.state) == issued[0]
+        assert text_of(await attacks.confirm(bob, his)) == REFUSALS["wrong plan"]
+        assert bucket.keys() == before
+        single_use.mixed_up = False
+        assert text_of(await attacks.confirm(bob, await attacks.ask(bob, "logs/"))) == "Purged 3 object(s): logs/1, …"
+    bucket.put("logs/1")
+    async with over_http(server, bearer="alice") as (alice, _):
+        assert text_of(await attacks.confirm(alice, hers)) == REFUSALS["already redeemed"], "her claim is spent, too"
+    assert bucket.keys() == ["logs/1", "secrets/root.key"]
 
 
 async def test_no_claim_and_no_state_is_ever_logged(

@@ -317,6 +317,23 @@ def test_entries_outlive_the_rotation_of_the_key_that_they_are_encrypted_with(ow
     assert load_envelope_ring(client) == both
 
 
+def test_an_envelope_ring_is_read_where_it_is_said_to_lie_and_opened_with_the_key_that_is_named(lab: Lab) -> None:
+    keys = [secrets.token_bytes(32), secrets.token_bytes(32)]
+    lab.admin.secrets.transit.create_key("of-a-team")
+    for path, transit_key in (("team/ring", ENVELOPE_KEY), ("team/sealed-ring", "of-a-team")):
+        entries = ",".join(encrypted(lab, key, transit_key) for key in keys)
+        lab.admin.secrets.kv.v2.create_or_update_secret(path, secret={"keys": entries}, mount_point="secret")
+    assert load_envelope_ring(lab.admin, "team/ring") == keys
+    assert load_envelope_ring(lab.admin, "team/sealed-ring", "of-a-team") == keys
+    for path, transit_key in (("team/ring", "of-a-team"), ("team/sealed-ring", ENVELOPE_KEY)):
+        with pytest.raises(
+            InvalidKeyRing, match=rf"^Entry 1 .* secret/{path} cannot be opened with the Transit key {transit_key} "
+        ):
+            load_envelope_ring(lab.admin, path, transit_key)
+    with pytest.raises(InvalidKeyRing, match=r"no key ring at secret/team/none: .*transit/datakey/wrapped/of-a-team"):
+        load_envelope_ring(lab.admin, "team/none", "of-a-team")
+
+
 def kill(lab: Lab) -> None:
     os.kill(lab._server._child.process.pid, signal.SIGKILL)
     lab._server._child.process.wait()

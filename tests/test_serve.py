@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import secrets
@@ -12,9 +13,10 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,11 +24,13 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from mcp.server.request_state import RequestStateSecurity
 from test_lab import eventually
 
 from labkit import attacks, credentials, provision, replicas, wire
 from labkit.bucket import Bucket
 from labkit.errors import LabError
+from labkit.key_ring import load_key_ring
 from labkit.lab import Lab
 from labkit.openbao import find_or_start
 
@@ -119,13 +123,14 @@ def sealed() -> Iterator[str]:
 
 
 @contextmanager
-def saying(page: bytes) -> Iterator[str]:
+def saying(page: bytes, status: int = 200, kind: str = "text/html") -> Iterator[str]:
     """The address of something that answers `page` to everything."""
 
     class Page(BaseHTTPRequestHandler):
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            self.send_response(200)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(page)))
             self.end_headers()
             self.wfile.write(page)
@@ -183,11 +188,34 @@ def replaced_by_a_folder(path: Path) -> None:
     path.mkdir()
 
 
+def replaced_by_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def a_role_that_may_not_park(command: Command) -> None:
+    for kind in ("role-id", "secret-id"):
+        shutil.copy(command.folder / f"ring-reader.{kind}", command.folder / f"confirmations.{kind}")
+
+
+def a_folder_of_two_lines(command: Command) -> None:
+    command.folder = command.folder.parent / "one\ntwo\r\u2028three"
+
+
+def a_file_of_two_lines_for_a_bucket(command: Command) -> None:
+    command.bucket = command.folder.parent / "one\ntwo"
+    command.bucket.touch()
+
+
 def a_file_for_a_bucket(command: Command) -> None:
     command.bucket = command.folder.parent / "a-file"
     command.bucket.touch()
 
 
+NOT_LET_IN = (
+    "refused the AppRole login of ring-reader: its secret-id is unknown, used up or expired, or the namespace in "
+    "BAO_NAMESPACE was not provisioned; provision it"
+)
 WRITE_IT = "let `python -m labkit provision` write it"
 MISTAKES: dict[str, tuple[Spoil, str]] = {
     "a codec that is none": (arguments("--codec", "aes"), r"invalid choice: 'aes' \(choose from .*ring"),
@@ -196,12 +224,17 @@ MISTAKES: dict[str, tuple[Spoil, str]] = {
     "a ttl of nothing": (arguments("--ttl", "0"), "'0' is no lifetime: give whole seconds from 1 to 300"),
     "a ttl too long": (arguments("--ttl", "301"), "'301' is no lifetime: give whole seconds from 1 to 300"),
     "a ttl in words": (arguments("--ttl", "2m"), "'2m' is no lifetime: give whole seconds from 1 to 300"),
+    "a port of 5,000 digits": (arguments("--port", "9" * 5000), "'9{20}' is no port: give a number from 1 to 65535$"),
+    "a ttl of 5,000 digits": (arguments("--ttl", "1" * 5000), "'1{20}' is no lifetime: give whole seconds from 1 to"),
+    "a port in other digits": (arguments("--port", "٨٠٨٠"), "'٨٠٨٠' is no port: give a number from 1 to 65535"),
+    "no name of a bucket": (arguments("--bucket", ""), r"--bucket: an empty name would be the folder you are in: name"),
+    "no name of a folder": (arguments("--credentials", ""), r"--credentials: an empty name would be the folder you ar"),
     "a role that is a path": (arguments("--role", "../../root"), "is no name of a role: give one such as ring-reader"),
     "a role of two lines": (arguments("--role", "ring\nreader"), r"'ring\\nreader' is no name of a role"),
     "no address": (without("BAO_ADDR"), "BAO_ADDR is not set.*: export the address of one that runs"),
     "a slip in the address": (setting(BAO_ADDR="localhost:8200"), "BAO_ADDR is no address of a server: give a URL"),
     "nobody at the address": (setting(BAO_ADDR="http://127.0.0.1:1"), "is unreachable while logging in as .*: check"),
-    "a namespace that is none": (setting(BAO_NAMESPACE="nowhere"), r"\(namespace not found\): check"),
+    "a namespace that is none": (setting(BAO_NAMESPACE="nowhere"), NOT_LET_IN),
     "a role without the ring": (
         arguments("--codec", "ring", "--role", "transit"),
         rf"refused our token while reading the key ring at secret/{provision.RING_PATH} .*: check the role's policy",
@@ -221,9 +254,30 @@ MISTAKES: dict[str, tuple[Spoil, str]] = {
         file(Path.unlink, "confirmations.secret-id"),
         rf"confirmations\.secret-id cannot be read .*: {WRITE_IT}",
     ),
+    "a role that may not park plans": (
+        a_role_that_may_not_park,
+        r"refused our token while parking a plan \(permission denied\): check the role's policy",
+    ),
     "a secret-id for all to read": (
         file(lambda path: path.chmod(0o644)),
-        r"ring-reader\.secret-id can be read by others: chmod 600 it, and issue a new secret-id",
+        r"ring-reader\.secret-id can be read by others: destroy that secret-id, and let `python -m labkit provision` "
+        "write another one",
+    ),
+    "a secret-id that is a pipe": (
+        file(replaced_by_a_pipe),
+        rf"ring-reader\.secret-id holds no credential: {WRITE_IT} anew",
+    ),
+    "a role-id that is a pipe": (
+        file(replaced_by_a_pipe, "confirmations.role-id"),
+        rf"confirmations\.role-id holds no credential: {WRITE_IT} anew",
+    ),
+    "a folder of two lines": (
+        a_folder_of_two_lines,
+        rf"/one two three/ring-reader\.role-id cannot be read \(No such file.*: {WRITE_IT}",
+    ),
+    "a bucket of two lines": (
+        a_file_of_two_lines_for_a_bucket,
+        r"/one two cannot be a bucket \(File exists\): name another folder with --bucket",
     ),
     "a secret-id that is empty": (
         file(lambda path: path.write_text("\n")),
@@ -235,7 +289,7 @@ MISTAKES: dict[str, tuple[Spoil, str]] = {
     ),
     "a secret-id of nobody": (
         file(lambda path: path.write_text(secrets.token_hex(18))),
-        "refused the AppRole login of ring-reader: its secret-id is unknown, .*; issue a new one",
+        NOT_LET_IN,
     ),
     "a bucket that is a file": (a_file_for_a_bucket, r"/a-file cannot be a bucket .*: name another folder with --buck"),
 }
@@ -244,12 +298,13 @@ MISTAKES: dict[str, tuple[Spoil, str]] = {
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda path: path.chmod(0o640), "can be read by others: chmod 600 it"),
-        (lambda path: path.chmod(0o601), "can be read by others: chmod 600 it"),
+        (lambda path: path.chmod(0o640), "can be read by others: destroy that secret-id"),
+        (lambda path: path.chmod(0o601), "can be read by others: destroy that secret-id"),
         (lambda path: path.write_text(path.read_text() * 2), "holds no credential"),
         (lambda path: path.write_text("gültig"), "holds no credential"),
         (lambda path: path.write_text("a\0b"), "holds no credential"),
         (replaced_by_a_folder, "cannot be read"),
+        (replaced_by_a_pipe, "holds no credential"),
     ],
 )
 def test_only_a_file_with_one_line_for_nobody_else_to_read_is_a_credential(
@@ -302,7 +357,7 @@ def test_a_secret_id_that_was_revoked_is_one_sentence(command: Command) -> None:
     command.lab.admin.auth.approle.destroy_secret_id("ring-reader", secret_id)
     assert_one_sentence(
         command.run(command.serve()),
-        "refused the AppRole login of ring-reader: its secret-id is unknown, used up or expired; issue a new one",
+        NOT_LET_IN,
         command.secrets(),
     )
 
@@ -347,6 +402,50 @@ def test_nonsense_in_place_of_openbao_is_one_sentence(command: Command, provisio
             r"does not provision the namespace \S+ \(.+\): check its status",
             provisioner.secrets(),
         )
+
+
+@pytest.mark.parametrize(
+    ("page", "status"),
+    [(b"[" * 100_000, 200), (b'{"auth":' * 100_000, 200), (b'{"errors": [{"no": 1}, 7, null]}', 500)],
+    ids=["deep lists", "deep objects", "errors that are none"],
+)
+def test_an_answer_that_cannot_be_read_is_one_sentence(
+    command: Command, provisioner: Command, page: bytes, status: int
+) -> None:
+    with saying(page, status, "application/json") as address:
+        command.env["BAO_ADDR"] = provisioner.env["BAO_ADDR"] = address
+        for done, doing in (
+            (command.run(command.serve()), "logging in as ring-reader"),
+            (provisioner.run(provisioner.provision()), "provisioning"),
+        ):
+            assert_one_sentence(
+                done,
+                rf"Nothing that can be read as OpenBao's answer came while {doing} \(\w+\): check the address, and any",
+                command.secrets(),
+            )
+
+
+ROGUE = "no\x1b[2J\x1b]0;owned\x07 \u202eroom\x9b1m\r\n\x00" + "x" * 5000
+
+
+@pytest.mark.parametrize(
+    ("page", "kind"),
+    [
+        (json.dumps({"errors": [ROGUE, ROGUE]}), "application/json"),
+        (ROGUE, "text/plain; charset=utf-8"),
+    ],
+)
+def test_what_somebody_at_the_address_says_is_shown_short_and_bends_no_terminal(
+    command: Command, provisioner: Command, page: str, kind: str
+) -> None:
+    with saying(page.encode(), 500, kind) as address:
+        command.env["BAO_ADDR"] = provisioner.env["BAO_ADDR"] = address
+        for done in (command.run(command.serve()), provisioner.run(provisioner.provision())):
+            assert_one_sentence(done, r"\(.*no.*owned.*\): check", command.secrets())
+            (line,) = done.stderr.splitlines()
+            assert line.isprintable()
+            assert 0 < line.count("x") < 300
+            assert len(line) < 600
 
 
 @pytest.mark.parametrize(
@@ -574,6 +673,11 @@ def where_nobody_may_write(command: Command) -> None:
     command.folder = Path("/proc/credentials")  # not even root
 
 
+def under_a_file_of_two_lines(command: Command) -> None:
+    (command.folder.parent / "one\ntwo").touch()
+    command.folder = command.folder.parent / "one\ntwo" / "credentials"
+
+
 NOT_SET = "BAO_ADDR and BAO_TOKEN are needed: export both, as `python -m labkit up` prints them"
 PROVISION_MISTAKES: dict[str, tuple[Spoil, str]] = {
     "no address": (without("BAO_ADDR"), NOT_SET),
@@ -587,7 +691,15 @@ PROVISION_MISTAKES: dict[str, tuple[Spoil, str]] = {
         setting(BAO_NAMESPACE="nowhere"),
         r"does not provision the namespace nowhere \(.*not found\): check .*BAO_NAMESPACE",
     ),
-    "nobody at the address": (setting(BAO_ADDR="http://127.0.0.1:1"), "unreachable while provisioning .*: check that"),
+    "nobody at the address": (
+        setting(BAO_ADDR="http://127.0.0.1:1"),
+        "unreachable while provisioning .*: check its address and certificate, and that it runs",
+    ),
+    "no name of a folder": (arguments("--credentials", ""), "--credentials: an empty name would be the folder you are"),
+    "a path of two lines": (
+        under_a_file_of_two_lines,
+        r"cannot be written to \S+/one two/credentials \(Not a directory\): name another folder",
+    ),
     "a file in the way": (in_the_way, r"cannot be written to \S+ \(File exists\): name another folder"),
     "a folder under a file": (under_a_file, r"cannot be written to \S+ \(Not a directory\): name another folder"),
     "a link to nothing": (a_link_to_nothing, r"cannot be written to \S+ \(File exists\): name another folder"),
@@ -602,3 +714,107 @@ def test_a_mistake_at_provision_is_one_sentence(provisioner: Command, name: str)
     hidden = provisioner.secrets()
     spoil(provisioner)
     assert_one_sentence(provisioner.run(provisioner.provision()), complaint, hidden)
+
+
+def test_an_empty_name_never_stands_for_the_folder_one_is_in(
+    command: Command, provisioner: Command, tmp_path: Path
+) -> None:
+    here = tmp_path / "here"
+    Bucket(here).reset(["logs/1", "secrets/root.key"])
+    for commanded, given in (
+        (command.serve(), "--bucket"),
+        (command.serve(), "--credentials"),
+        (provisioner.provision(), "--credentials"),
+    ):
+        line = [*commanded, given, ""]
+        done = subprocess.run(line, cwd=here, env=provisioner.env, capture_output=True, text=True, timeout=60)
+        assert_one_sentence(done, f"argument {given}: an empty name would be the folder you are in", [])
+        assert done.returncode == 2
+        assert Bucket(here).keys() == ["logs/1", "secrets/root.key"]
+        assert len(list(here.iterdir())) == 2
+
+
+FULL = r"labkit: The output cannot be written \(No space left on device\): give a place for it\.\n"
+
+
+def redirected(line: list[str], to: str) -> list[str]:
+    return ["sh", "-c", f'exec "$@" {to}', "sh", *line]
+
+
+def test_an_output_that_cannot_be_written_is_one_sentence_and_a_failure(command: Command, provisioner: Command) -> None:
+    for own, line in ((command, command.serve()), (provisioner, provisioner.provision())):
+        done = own.run(redirected(line, ">/dev/full"))
+        assert re.fullmatch(FULL, done.stderr), done
+        assert (done.returncode, done.stdout) == (1, "")
+        done = own.run(redirected(line, ">/dev/full 2>/dev/full"))
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", ""), "nor can that be told"
+
+
+def test_complaints_that_nobody_can_read_are_failures_all_the_same(command: Command) -> None:
+    command.arguments = ["--role", "nobody"]
+    for to in ("2>/dev/full", "2>&-", ">&- 2>&-"):
+        done = command.run(redirected(command.serve(), to))
+        assert (to, done.returncode, done.stdout, done.stderr) == (to, 1, "", "")
+
+
+def test_who_closes_the_output_gets_the_work_done_in_silence(command: Command, provisioner: Command) -> None:
+    done = provisioner.run(redirected(provisioner.provision(), ">&-"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert len(provisioner.secret_ids()) == len(provision.roles())
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command.arguments = ["--port", str(port)]
+    process = subprocess.Popen(redirected(command.serve(), ">&-"), env=command.env, stderr=subprocess.PIPE, text=True)
+    try:
+
+        def answers() -> bool:
+            assert process.poll() is None
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
+                return True
+            return False
+
+        eventually(answers, "it serves")
+        assert purge(f"http://127.0.0.1:{port}/mcp", command.bucket)[0][1] == "Purged 2 object(s): logs/1, …"
+        process.terminate()
+        assert process.wait(timeout=30) == 0
+        assert process.stderr is not None
+        # It logs why it refused the altered state of that purge, and nothing else.
+        assert len(process.stderr.read().splitlines()) == 1
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_ttl_is_that_of_the_state_and_of_the_claim(own_lab: Lab, tmp_path: Path) -> None:
+    for role in ("ring-reader", "confirmations"):
+        credentials.hand_out(own_lab.admin, role, tmp_path / "credentials")
+    command = Command(own_lab, tmp_path / "credentials", tmp_path / "bucket", ["--ttl", "1"], environment(own_lab))
+    Bucket(command.bucket).reset(["logs/1"])
+    codec = RequestStateSecurity(keys=load_key_ring(own_lab.client("ring-reader"))).codec
+
+    async def too_late(url: str) -> tuple[str, float]:
+        async with wire.over_http(url) as (client, _):
+            question = await attacks.ask(client, "logs/")
+            sealed = json.loads(codec.unseal(question.state))
+            await asyncio.to_thread(eventually, lambda: time.time() > sealed["exp"], "the state is too old")
+            return await attacks.verdict(attacks.confirm(client, question)), sealed["exp"] - sealed["iat"]
+
+    with serving(command) as replica:
+        parked = len(own_lab.audit_records())
+        said, lifetime = asyncio.run(too_late(replica.url))
+        assert said == "error -32602: Invalid or expired requestState"
+        assert lifetime == pytest.approx(1)
+        eventually(lambda: "requestState rejected on tools/call: expired" in replica.said(), "the reason is logged")
+    assert Bucket(command.bucket).keys() == ["logs/1"]
+    answers = [record["response"] for record in own_lab.audit_records()[parked:] if record["type"] == "response"]
+    assert [answer["wrap_info"]["ttl"] for answer in answers if "wrap_info" in answer] == [1]
+
+
+def test_a_secret_id_lets_nobody_in_for_longer_than_a_day(provisioner: Command) -> None:
+    assert provisioner.run(provisioner.provision()).returncode == 0
+    approle = provisioner.lab.admin.auth.approle
+    for role in provision.roles():
+        _, secret_id = credentials.read(role, provisioner.folder)
+        assert approle.read_role(role)["data"]["secret_id_ttl"] == 24 * 60 * 60
+        assert approle.read_secret_id(role, secret_id)["data"]["secret_id_ttl"] == 24 * 60 * 60

@@ -280,6 +280,11 @@ MAY_BE_VALID = "may still be valid"
         ([http(204), http(200, PAYLOAD)], PLAN),
         ([bao(500, "internal error"), http(200, PAYLOAD)], PLAN),
         ([http(204), http(204)], CANNOT_KNOW),
+        ([bao(500, "internal error"), http(204)], CANNOT_KNOW),
+        ([http(204), bao(500, "internal error")], CANNOT_KNOW),
+        ([bao(500, "internal error"), bao(403, "permission denied")], CANNOT_KNOW),
+        ([bao(500, "internal error"), b""], CANNOT_KNOW),
+        ([bao(500, "internal error"), http(400, PAGE, "text/html")], CANNOT_KNOW),
         ([bao(500, "internal error"), bao(500, "internal error")], CANNOT_KNOW),
         ([bao(500, "internal error"), bao(503, "Vault is sealed")], CANNOT_KNOW),
         ([http(204), http(400, PAGE, "text/html")], CANNOT_KNOW),
@@ -318,22 +323,29 @@ def test_each_answer_that_a_race_or_a_proxy_can_give(lab: Lab, answers: list[byt
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcome"),
+    ("answers", "outcome"),
     [
-        (http(204), None),
-        (bao(403, "permission denied"), AlreadyRedeemed),
-        (http(403, PAGE, "text/html"), CANNOT_KNOW),
-        (http(400, PAGE, "text/html"), CANNOT_KNOW),
-        (http(200, PAGE, "text/html"), CANNOT_KNOW),
-        (http(302, more="Location: http://127.0.0.1:1/login\r\n"), CANNOT_KNOW),
-        (bao(500, "internal error"), CANNOT_KNOW),
-        (bao(503, "Vault is sealed"), MAY_BE_VALID),
+        ([http(204)], None),
+        ([bao(403, "permission denied")], AlreadyRedeemed),
+        ([http(403, PAGE, "text/html")], CANNOT_KNOW),
+        ([http(400, PAGE, "text/html")], CANNOT_KNOW),
+        ([http(200, PAGE, "text/html")], CANNOT_KNOW),
+        ([http(302, more="Location: http://127.0.0.1:1/login\r\n")], CANNOT_KNOW),
+        ([bao(503, "Vault is sealed")], MAY_BE_VALID),
+        ([bao(500, "internal error"), http(204)], None),
+        ([bao(500, "internal error"), bao(403, "permission denied")], AlreadyRedeemed),
+        ([bao(500, "internal error"), http(403, PAGE, "text/html")], CANNOT_KNOW),
+        ([bao(500, "internal error"), bao(500, "internal error")], CANNOT_KNOW),
+        ([bao(500, "internal error"), bao(503, "Vault is sealed")], CANNOT_KNOW),
+        ([bao(500, "internal error"), bao(400, "missing client token")], CANNOT_KNOW),
+        ([bao(500, "internal error"), http(200, PAYLOAD)], CANNOT_KNOW),
+        ([bao(500, "internal error"), b""], CANNOT_KNOW),
     ],
 )
-def test_each_answer_to_burning_a_claim(answer: bytes, outcome: object) -> None:
+def test_each_answer_to_burning_a_claim(answers: list[bytes], outcome: object) -> None:
     """Nothing but OpenBao's own word makes a claim burned, or dead."""
     port: list[int] = []
-    with answering([answer], port):
+    with answering(answers, port):
         claims = SingleUse(hvac.Client(f"http://127.0.0.1:{port[0]}", token=""))
         if outcome is None:
             claims.burn("s.claim")
@@ -343,6 +355,54 @@ def test_each_answer_to_burning_a_claim(answer: bytes, outcome: object) -> None:
         else:
             with pytest.raises(outcome):  # type: ignore[call-overload]
                 claims.burn("s.claim")
+
+
+@pytest.mark.parametrize("attempt", [SingleUse.redeem, SingleUse.burn])
+def test_a_server_that_is_gone_after_a_500_leaves_nobody_to_believe_that_the_claim_is_good(
+    attempt: Callable[[SingleUse, str], object],
+) -> None:
+    """The second request finds nobody there; but the first one may have consumed the claim."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer_and_go() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                server.close()
+                connection.sendall(bao(500, "internal error"))
+
+        thread = threading.Thread(target=answer_and_go, daemon=True)
+        thread.start()
+        claims = SingleUse(hvac.Client(f"http://127.0.0.1:{server.getsockname()[1]}", token=""))
+        with pytest.raises(labkit.OpenBaoUnavailable, match=rf"\(status 500\); .*{CANNOT_KNOW}"):
+            attempt(claims, "s.claim")
+        thread.join(timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "answers", "told"),
+    [
+        (SingleUse.redeem, [bao(500, "internal error"), DEAD], True),
+        (SingleUse.burn, [bao(500, "internal error"), bao(403, "permission denied")], True),
+        (SingleUse.redeem, [http(204), DEAD], False),
+        (SingleUse.redeem, [DEAD], False),
+        (SingleUse.redeem, [bao(500, "internal error"), http(200, PAYLOAD)], False),
+        (SingleUse.burn, [bao(500, "internal error"), http(204)], False),
+        (SingleUse.burn, [bao(403, "permission denied")], False),
+    ],
+)
+def test_whoever_operates_it_is_told_of_a_claim_that_is_gone_after_a_500(
+    attempt: Callable[[SingleUse, str], object],
+    answers: list[bytes],
+    told: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    port: list[int] = []
+    with answering(answers, port), contextlib.suppress(AlreadyRedeemed):
+        attempt(SingleUse(hvac.Client(f"http://127.0.0.1:{port[0]}", token="")), "s.claim")
+    logged = [record.getMessage() for record in caplog.records if record.name == "labkit.single_use"]
+    assert logged == ["a claim is gone after OpenBao failed with 500 while consuming it"] * told
+    assert "s.claim" not in caplog.text
 
 
 @pytest.mark.parametrize("ttl", [0, 301, -1, 0.5, 120.0, "120", None, True])

@@ -21,18 +21,24 @@ if TYPE_CHECKING:
     from labkit.lab import Lab as Lab
     from labkit.lab import start as start
     from labkit.listing import source as source
+    from labkit.live_ring import LiveKeyRing as LiveKeyRing
+    from labkit.rotation import KeyRing as KeyRing
     from labkit.single_use import AlreadyRedeemed as AlreadyRedeemed
     from labkit.single_use import SingleUse as SingleUse
+    from labkit.single_use import WrongPlan as WrongPlan
     from labkit.transit import TransitCodec as TransitCodec
 
 _HOMES = {
     "AlreadyRedeemed": "single_use",
     "Bucket": "bucket",
+    "KeyRing": "rotation",
     "Lab": "lab",
     "LabError": "errors",
+    "LiveKeyRing": "live_ring",
     "OpenBaoUnavailable": "errors",
     "SingleUse": "single_use",
     "TransitCodec": "transit",
+    "WrongPlan": "single_use",
     "build_janitor": "janitor",
     "check": "exercises",
     "expect_refusal": "checks",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import re
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         description="Make the mounts, keys, policies and roles in BAO_NAMESPACE at BAO_ADDR, with BAO_TOKEN, and write "
         "a role-id and a new secret-id for each role to a folder, in files that only you can read.",
     )
-    provision.add_argument("--credentials", type=Path, required=True, metavar="FOLDER", help="where to write them")
+    provision.add_argument("--credentials", type=_folder, required=True, metavar="FOLDER", help="where to write them")
     serve = commands.add_parser(
         "serve",
         help="run one replica of the server under study over HTTP",
@@ -38,18 +39,51 @@ def main(argv: list[str] | None = None) -> int:
     )
     serve.add_argument("--codec", choices=("ring", "envelope", "transit"), default="ring", help="(default: ring)")
     serve.add_argument("--port", type=_port_or_any, default=8000, help="the port, or 0 for any (default: 8000)")
-    serve.add_argument("--bucket", type=Path, required=True, metavar="FOLDER", help="the folder that is purged")
+    serve.add_argument("--bucket", type=_folder, required=True, metavar="FOLDER", help="the folder that is purged")
     serve.add_argument(
-        "--credentials", type=Path, required=True, metavar="FOLDER", help="what `provision` wrote: files for two roles"
+        "--credentials",
+        type=_folder,
+        required=True,
+        metavar="FOLDER",
+        help="what `provision` wrote, for two roles",
     )
     serve.add_argument("--role", type=_role, help="log in as this role for the codec (default: the one that it needs)")
     serve.add_argument("--ttl", type=_ttl, default=120, help="seconds for a round, 1 to 300 (default: 120)")
+    for name, help_, steps in (
+        ("ring", "rotate the key ring in KV, step by step", ("show", "stage", "activate", "retire")),
+        ("transit", "rotate the Transit key", ("show", "rotate", "retire")),
+    ):
+        operate = commands.add_parser(
+            name,
+            help=help_,
+            description=f"{help_.capitalize()}, at BAO_ADDR and BAO_NAMESPACE, as the role ring-operator. Each command "
+            "prints the next step and when it is safe; a step that comes too early is refused.",
+        )
+        operate.add_argument("step", choices=steps)
+        operate.add_argument(
+            "--credentials",
+            type=Path,
+            required=True,
+            metavar="FOLDER",
+            help="what `provision` wrote",
+        )
+        operate.add_argument("--ttl", type=_ttl, default=120, help="the longest round of any replica (default: 120)")
+        if name == "ring":
+            operate.add_argument(
+                "--max-stale",
+                type=_ttl,
+                default=60,
+                help="the longest that any goes unread (default: 60)",
+            )
+        operate.add_argument("--force", action="store_true", help="do it too early, and turn honest users away")
     commands.add_parser(
         "demo",
         help="run the four moves against one requestState, with the key ring and with Transit",
         description="Run the four moves, with the key ring and with Transit; exit 1 if any verdict differs.",
     )
     arguments = parser.parse_args(argv)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - closed by whoever started this
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows another one instead
@@ -58,7 +92,10 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.command == "doctor":
         from labkit.doctor import main as doctor
 
-        return doctor()
+        try:
+            return doctor()
+        except OSError as error:
+            return _unwritable(error)
 
     from labkit.errors import LabError
 
@@ -82,20 +119,47 @@ def main(argv: list[str] | None = None) -> int:
                 role=arguments.role,
                 ttl=arguments.ttl,
             )
+        if arguments.command in ("ring", "transit"):
+            from labkit import operate as operator
+
+            step, folder, ttl, force = arguments.step, arguments.credentials, arguments.ttl, arguments.force
+            if arguments.command == "ring":
+                return operator.ring(step, folder, ttl=ttl, max_stale=arguments.max_stale, force=force)
+            return operator.transit(step, folder, ttl=ttl, force=force)
         from labkit.demo import main as demo
 
         return demo()
     except LabError as error:
-        print(f"labkit: {error}", file=sys.stderr)
+        print(f"labkit: {' '.join(str(error).split())}", file=sys.stderr)  # one line, whatever was quoted in it
         return 1
+    except OSError as error:  # of our own output: every other one has been told by then
+        return _unwritable(error)
     except KeyboardInterrupt:
         return 130
 
 
+def _unwritable(error: OSError) -> int:
+    print(f"labkit: The output cannot be written ({error.strerror}): give a place for it.", file=sys.stderr)
+    return 1
+
+
+def _folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("an empty name would be the folder you are in: name it, or give .")
+    return Path(text)
+
+
+def _number(text: str, highest: int) -> int | None:
+    """The number from 1 to `highest` that `text` is, if it is one."""
+    plain = text.isascii() and text.isdecimal() and len(text) <= len(str(highest))
+    return int(text) if plain and 1 <= int(text) <= highest else None
+
+
 def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: give a number from 1 to 65535")
-    return int(text)
+    port = _number(text, 65535)
+    if port is None:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no port: give a number from 1 to 65535")
+    return port
 
 
 def _port_or_any(text: str) -> int:
@@ -109,10 +173,14 @@ def _role(text: str) -> str:
 
 
 def _ttl(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 300:
-        raise argparse.ArgumentTypeError(f"{text!r} is no lifetime: give whole seconds from 1 to 300")
-    return int(text)
+    ttl = _number(text, 300)
+    if ttl is None:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no lifetime: give whole seconds from 1 to 300")
+    return ttl
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # before a command has begun
+        sys.exit(130)

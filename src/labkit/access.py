@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -55,9 +56,11 @@ def rights(lab: Lab, policy: str, paths: Sequence[str]) -> dict[str, list[str]]:
         paths: below `/v1/`.
 
     Returns:
-        The capabilities for each path, sorted, `["deny"]` for none; or `{"error": [what OpenBao said]}` for a policy
-        that it cannot read.
+        The capabilities for each path, sorted, `["deny"]` for none, and under "paths" those that the policy names; or
+        `{"error": [why]}` for a policy that cannot be read.
     """
+    if not isinstance(policy, str):
+        return {"error": [f"it is of type {type(policy).__name__}, and no text"]}
     name = f"try-{secrets.token_hex(4)}"
     try:
         lab.admin.sys.create_or_update_policy(name, policy)
@@ -68,6 +71,7 @@ def rights(lab: Lab, policy: str, paths: Sequence[str]) -> dict[str, list[str]]:
         answer = lab.admin.adapter.post(
             "/v1/sys/capabilities", json={"token": login["client_token"], "paths": list(paths)}
         )
-        return {path: sorted(answer["data"][path]) for path in paths}
+        named = re.findall(r'\bpath\s+"([^"]*)"', policy)
+        return {path: sorted(answer["data"][path]) for path in paths} | {"paths": named}
     finally:
         lab.admin.sys.delete_policy(name)

@@ -33,12 +33,20 @@ def log_in(server: Server, namespace: str, role: str, role_id: str, secret_id: s
     return client
 
 
+_REFUSED = (hvac.exceptions.InvalidRequest, hvac.exceptions.Forbidden, hvac.exceptions.InvalidPath)
+
+
 class _AppRoleAdapter(StrictAdapter):
     def __init__(self, *args: Any, role: str, role_id: str, secret_id: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._role = role
         self._credentials = {"role_id": role_id, "secret_id": secret_id}
         self._lock = threading.Lock()
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The role, and the secret-id that it logs in with."""
+        return self._role, self._credentials["secret_id"]
 
     def request(self, method: str, url: str, headers: Any = None, raise_exception: bool = True, **kwargs: Any) -> Any:
         used = self.token
@@ -56,13 +64,13 @@ class _AppRoleAdapter(StrictAdapter):
             if self.token != dead:  # another thread was faster
                 return
             try:
-                with outage(f"logging in as {self._role}", passing=(hvac.exceptions.InvalidRequest,)):
+                with outage(f"logging in as {self._role}", passing=_REFUSED):
                     answer = super().request("post", "/v1/auth/approle/login", json=self._credentials)
                     self.token = str(part(part(answer, "auth"), "client_token"))
-            except hvac.exceptions.InvalidRequest:
+            except _REFUSED:
                 raise OpenBaoUnavailable(
-                    f"OpenBao refused the AppRole login of {self._role}: its secret-id is unknown, used up or "
-                    "expired; issue a new one."
+                    f"OpenBao refused the AppRole login of {self._role}: its secret-id is unknown, used up or expired, "
+                    "or the namespace in BAO_NAMESPACE was not provisioned; provision it, and use those credentials."
                 ) from None
 
     def _is_dead(self) -> bool:

@@ -2,11 +2,12 @@
 
 A few lines on the ASGI stack that the SDK brings along. A proxy that people run in production would be one more thing
 to install on thirty laptops, and none comes as a Python wheel; this one has to show only that each request may land
-on another replica.
+on another replica. It serves loopback, and is not for production.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -17,11 +18,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-_HOP_BY_HOP = {"connection", "content-length", "host", "keep-alive", "transfer-encoding", "upgrade"}
+_HOP_BY_HOP = {b"connection", b"content-length", b"keep-alive", b"transfer-encoding", b"upgrade"}
+_PATIENCE = 60  # seconds for one request, whatever the replica is waiting for
+_LARGEST = 4_000_000  # bytes of a request; the SDK's own limit is lower
 
 
 def balancer(replicas: Sequence[str], served: list[str]) -> Starlette:
-    """Return an app that hands each request to the next replica, and skips one that does not listen.
+    """Return an app that hands each `POST` to the next replica, and skips one that does not listen.
 
     Args:
         replicas: their URLs.
@@ -33,24 +36,31 @@ def balancer(replicas: Sequence[str], served: list[str]) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         # A connection for each request: of one that is kept open and fails, nobody knows what came through.
         alone = httpx2.Limits(max_keepalive_connections=0)
-        async with httpx2.AsyncClient(trust_env=False, timeout=60, limits=alone) as http:
+        async with httpx2.AsyncClient(trust_env=False, timeout=_PATIENCE, limits=alone) as http:
             app.state.http = http
             yield
 
     async def forward(request: Request) -> Response:
-        body = await request.body()
-        headers = {name: value for name, value in request.headers.items() if name not in _HOP_BY_HOP}
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _LARGEST:
+                return Response("the request is too large", 413)
+        # The Host that the client named too, so that the replica can check it.
+        headers = [(name, value) for name, value in request.headers.raw if name not in _HOP_BY_HOP]
         for _ in replicas:
             url = next(turns)
             try:
-                answer = await request.app.state.http.request(request.method, url, content=body, headers=headers)
+                async with asyncio.timeout(_PATIENCE):
+                    answer = await request.app.state.http.post(url, content=bytes(body), headers=headers)
             except httpx2.ConnectError:
                 continue  # it was never sent, so another replica may have it
-            except httpx2.HTTPError:
+            except (httpx2.HTTPError, TimeoutError):
                 break  # it may have been carried out, so nobody else gets it
             served.append(url)
-            kept = {name: value for name, value in answer.headers.items() if name not in _HOP_BY_HOP}
-            return Response(answer.content, answer.status_code, kept)
+            reply = Response(answer.content, answer.status_code)
+            reply.raw_headers += [(k.lower(), v) for k, v in answer.headers.raw if k.lower() not in _HOP_BY_HOP]
+            return reply
         return Response("no replica answered", 502)
 
-    return Starlette(routes=[Route("/mcp", forward, methods=["GET", "POST", "DELETE"])], lifespan=lifespan)
+    return Starlette(routes=[Route("/mcp", forward, methods=["POST"])], lifespan=lifespan)

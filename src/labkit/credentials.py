@@ -38,7 +38,7 @@ def main(folder: Path) -> int:
             f"OpenBao at {server.address} does not provision the namespace {server.namespace or 'root'} "
             f"({said(error)}): check its status, BAO_NAMESPACE, and that BAO_TOKEN administers it."
         ) from None
-    print(f"{folder}: credentials of {', '.join(provision.roles())}")
+    print(f"{' '.join(str(folder).split())}: credentials of {', '.join(provision.roles())}")
     return 0
 
 
@@ -76,11 +76,16 @@ def read(role: str, folder: Path) -> tuple[str, str]:
 
 def _one(path: Path) -> str:
     try:
-        with path.open(encoding="ascii") as file:
+        # Without waiting: a pipe in its place would never be opened.
+        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), encoding="ascii") as file:
             # Of the open file and not of the path, which may be another one by now.
-            if os.name == "posix" and stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-                raise LabError(f"{path} can be read by others: chmod 600 it, and issue a new secret-id.")
-            text = file.read(1000).strip()
+            mode = os.fstat(file.fileno()).st_mode
+            if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+                raise LabError(
+                    f"{path} can be read by others: destroy that secret-id, and let `python -m labkit provision` write "
+                    "another one."
+                )
+            text = file.read(1000).strip() if stat.S_ISREG(mode) else ""
     except OSError as error:
         raise LabError(
             f"{path} cannot be read ({error.strerror}): let `python -m labkit provision` write it."

@@ -9,6 +9,8 @@ from typing import Any
 import hvac.exceptions
 import urllib3.exceptions
 
+_SHOWN = 300  # characters of what a server says; whoever answers at an address may say anything
+
 
 class LabError(Exception):
     """Something a person can mend: the message is one sentence that says what, and what to do."""
@@ -46,7 +48,8 @@ def outage(doing: str, *, passing: tuple[type[Exception], ...] = ()) -> Iterator
         raise
     except UNREACHABLE as error:
         raise OpenBaoUnavailable(
-            f"OpenBao is unreachable while {doing} ({type(error).__name__}): check that it runs."
+            f"OpenBao is unreachable while {doing} ({type(error).__name__}): check its address and certificate, "
+            "and that it runs."
         ) from None
     except hvac.exceptions.Forbidden:
         raise OpenBaoUnavailable(
@@ -56,11 +59,17 @@ def outage(doing: str, *, passing: tuple[type[Exception], ...] = ()) -> Iterator
         raise OpenBaoUnavailable(
             f"OpenBao failed while {doing} ({said(error)}): check its status with `bao status`."
         ) from None
+    except (ValueError, TypeError, RecursionError) as error:
+        raise OpenBaoUnavailable(
+            f"Nothing that can be read as OpenBao's answer came while {doing} ({type(error).__name__}): check the "
+            "address, and any proxy in between."
+        ) from None
 
 
 def said(error: hvac.exceptions.VaultError) -> str:
-    """What OpenBao said with an error, in one line; the kind of error if it said nothing."""
-    return " ".join((", ".join(error.errors or []) or str(error.args[0] or "")).split()) or type(error).__name__
+    """What OpenBao said with an error, in one short line that any terminal can show; the kind of error if nothing."""
+    text = " ".join((", ".join(map(str, error.errors or [])) or str(error.args[0] or "")).split())
+    return "".join(c if c.isprintable() else "?" for c in text[:_SHOWN]) or type(error).__name__
 
 
 def part(answer: Any, name: str) -> Any:

@@ -85,6 +85,11 @@ def carriers(client: Client) -> tuple[Call, Call, Call]:
     return tool, prompt, resource
 
 
+def booking(client: Client) -> Call:
+    """Return the tool's call alone, the first one of `carriers`."""
+    return carriers(client)[0]
+
+
 async def hand_over(first: MCPServer, second: MCPServer) -> str:
     """Let one front desk ask and another one take the answer.
 
@@ -95,8 +100,8 @@ async def hand_over(first: MCPServer, second: MCPServer) -> str:
     with logged_reasons() as reasons, log_lines("labkit"):
         async with Client(first) as to_first, Client(second) as to_second:
             try:
-                question = await carriers(to_first)[0]()
+                question = await booking(to_first)()
             except MCPError:
                 return "not asked"
-            said = await verdict(carriers(to_second)[0](question.request_state))
+            said = await verdict(booking(to_second)(question.request_state))
     return "completed" if NOTES in said else f"refused: {', '.join(reasons) or said}"

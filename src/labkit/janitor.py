@@ -140,7 +140,7 @@ def _decline(claim: str, single_use: SingleUse) -> str:
     except OpenBaoUnavailable as error:
         logger.error("a declined confirmation was not burned: %s", error)
         return (
-            "Declined: nothing was purged. The confirmation could not be revoked and may stay valid for "
+            "Declined: this call purged nothing. The confirmation could not be revoked and may stay valid for "
             f"up to {single_use.ttl} s. {error}"
         )
     return "Declined: nothing was purged, and the confirmation is revoked."

@@ -8,6 +8,7 @@ from typing import Any
 
 import hvac
 import hvac.exceptions
+from mcp.server.request_state import AESGCMRequestStateCodec
 
 from labkit.errors import LabError, outage, part, said
 from labkit.provision import ENVELOPE_KEY, ENVELOPE_PATH, RING_PATH
@@ -37,7 +38,7 @@ def load_key_ring(client: hvac.Client, path: str = RING_PATH) -> list[bytes]:
 
     Source: SDK, `mcp.server.request_state.RequestStateSecurity`; OpenBao documentation, "KV v2".
     """
-    return parse_key_ring(_read(client, path, "keys=<64 hex digits>"), path)
+    return parse_key_ring(read_ring(client, path).get("data"), path)
 
 
 def parse_key_ring(data: Any, path: str = RING_PATH) -> list[bytes]:
@@ -76,7 +77,7 @@ def load_envelope_ring(client: hvac.Client, path: str = ENVELOPE_PATH, key: str 
     """
     ring: list[bytes] = []
     fix = f"write the ciphertext that transit/datakey/wrapped/{key} gives"
-    entries = _entries(_read(client, path, f"keys=<ciphertext of transit/datakey/wrapped/{key}>"), path)
+    entries = _entries(read_ring(client, path, f"keys=<ciphertext of transit/datakey/wrapped/{key}>").get("data"), path)
     for number, entry in enumerate(entries, start=1):
         # Transit takes other spellings too, and they are harmless, because it is the key that counts. But what is no
         # ciphertext at all may be a key by mistake, and is sent nowhere.
@@ -99,12 +100,36 @@ def load_envelope_ring(client: hvac.Client, path: str = ENVELOPE_PATH, key: str 
     return ring
 
 
-def _read(client: hvac.Client, path: str, example: str) -> Any:
+def key_id(key: bytes) -> str:
+    """Return the id by which a `v1.` token names the key that sealed it: eight hexadecimal digits, no secret."""
+    return key_id_in(AESGCMRequestStateCodec([key]).seal(b""))
+
+
+def key_id_in(token: str) -> str:
+    """Return the id of the key that sealed `token`; for a token of Transit, the version, such as "v2"."""
+    if token.startswith("vault:"):
+        return token.split(":")[1]
+    return base64.urlsafe_b64decode(token[3:11])[:4].hex()
+
+
+def read_ring(client: hvac.Client, path: str = RING_PATH, example: str = "keys=<64 hex digits>") -> dict[str, Any]:
+    """Return what KV holds at `path`: the secret under `data`, not yet validated, and its `metadata`.
+
+    Args:
+        client: may read `secret/data/<path>`.
+        path: where the ring lies in the mount `secret/`.
+        example: what to write there, for the message when nothing is there.
+
+    Raises:
+        InvalidKeyRing: nothing is there, or the mount is not KV v2.
+        OpenBaoUnavailable: OpenBao is away or refuses our token.
+    """
     answers = (hvac.exceptions.InvalidPath, hvac.exceptions.InvalidRequest)
     try:
         with outage(f"reading the key ring at secret/{path}", passing=answers):
             answer = client.secrets.kv.v2.read_secret_version(path, mount_point="secret", raise_on_deleted_version=True)
-            return part(answer, "data").get("data")
+            secret: dict[str, Any] = part(answer, "data")
+            return secret
     except hvac.exceptions.InvalidPath:
         raise InvalidKeyRing(
             f"There is no key ring at secret/{path}: write one, `bao kv put secret/{path} {example}`."

@@ -80,6 +80,19 @@ class Lab:
         self._clients.append(client)
         return client
 
+    def lock_out(self, client: hvac.Client) -> None:
+        """End one login, as an operator does when it was stolen: its token, and the secret-id to log in again with.
+
+        Args:
+            client: one that `client()` returned; others of the same role are left alone.
+        """
+        adapter: Any = client.adapter
+        role, secret_id = adapter.identity
+        token = client.token
+        with outage(f"ending a login of {role}"):
+            self.admin.auth.approle.destroy_secret_id(role, secret_id)
+            self.admin.auth.token.revoke(token)
+
     def bearer(self, token: str) -> hvac.Client:
         """Return a new client that presents `token`, a claim for example, and logs in as nobody."""
         client = self._server.client(self.namespace, token=token)
@@ -147,6 +160,7 @@ class Lab:
                 self._parent().delete(f"sys/namespaces/{self._name}")
         for client in self._clients:
             client.adapter.close()
+            client.adapter.request = _closed  # type: ignore[method-assign]
         self._server.close()
 
     def _parent(self) -> hvac.Client:
@@ -163,6 +177,10 @@ class Lab:
 
     def __repr__(self) -> str:
         return f"<Lab {'at ' + self.address if self._open else 'closed'}, namespace {self.namespace}>"
+
+
+def _closed(*_: Any, **__: Any) -> Any:
+    raise OpenBaoUnavailable("This lab is closed: run the cell with labkit.start(), and those below it, again.")
 
 
 _current: Lab | None = None

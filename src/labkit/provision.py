@@ -20,6 +20,8 @@ ENVELOPE_KEY = "mcp-request-state-envelope"
 """The Transit key that the entries of that ring are encrypted with, and nothing else."""
 TOKEN_TTL = 1200
 """Seconds that a role's token lives; its client then logs in again."""
+SECRET_ID_TTL = 86_400
+"""Seconds that a secret-id lives, so that one that leaked does not let anybody in for ever."""
 
 
 def roles() -> list[str]:
@@ -61,7 +63,11 @@ def provision(admin: hvac.Client, *, token_ttl: int = TOKEN_TTL) -> None:
     for role in roles():
         admin.sys.create_or_update_policy(role, (CONFIG / "policies" / f"{role}.hcl").read_text())
         admin.auth.approle.create_or_update_approle(
-            role, token_policies=[role], token_no_default_policy=True, token_ttl=f"{token_ttl}s"
+            role,
+            token_policies=[role],
+            token_no_default_policy=True,
+            token_ttl=f"{token_ttl}s",
+            secret_id_ttl=f"{SECRET_ID_TTL}s",
         )
 
 

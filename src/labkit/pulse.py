@@ -8,13 +8,17 @@ import time
 from mcp import Client
 from mcp.server.request_state import RequestStateSecurity
 
-from labkit.front_desk import carriers, front_desk
+from labkit.front_desk import booking, front_desk
 
 _PAUSE = 0.001
 
 
 async def beat(beats: list[tuple[float, float]]) -> None:
-    """Sleep for a millisecond, over and over, and note each time: seconds since the start, and seconds too late."""
+    """Sleep for a millisecond, over and over, and note how late each waking comes.
+
+    Args:
+        beats: gets, for each beat, the seconds since the start and the seconds that it was late.
+    """
     start = time.perf_counter()
     while True:
         before = time.perf_counter()
@@ -48,5 +52,5 @@ async def take_pulse(security: RequestStateSecurity, count: int = 32) -> list[tu
 
 
 async def _flow(client: Client) -> None:
-    tool = carriers(client)[0]
+    tool = booking(client)
     await tool((await tool()).request_state)

@@ -17,6 +17,7 @@ from labkit.errors import UNREACHABLE, LabError, OpenBaoUnavailable, outage, par
 logger = logging.getLogger(__name__)
 
 _CLAIM = re.compile(r"[A-Za-z0-9._-]{1,200}", re.ASCII)
+_UNWRAP, _REVOKE = "sys/wrapping/unwrap", "auth/token/revoke-self"
 _PLAN_LIMIT = 1_000_000  # bytes as OpenBao stores it; raft, the strictest storage, takes just under 1 MiB
 
 
@@ -68,36 +69,37 @@ class SingleUse:
             return str(part(answer, "wrap_info")["token"])
 
     def redeem(self, claim: str) -> dict[str, Any]:
-        """Consume `claim` and return its plan. Of all callers, ever, at most one gets it.
+        """Consume `claim` and return its plan. At most one caller ever gets it.
 
         Raises:
             AlreadyRedeemed: used, burned, expired, or never issued.
             WrongPlan: something was wrapped behind it that is no plan of ours.
             OpenBaoUnavailable: OpenBao could not say; the message tells whether the claim may still be valid.
         """
-        answer = self._present(claim, "sys/wrapping/unwrap")
+        answer = self._present(claim, _UNWRAP)
         if answer.status_code in (204, 500):
-            # Two losers of a race among racing redeemers. Only 200 with the payload is a redemption, and "no error"
-            # is none, so ask once more: by now the claim is gone, or it was ours all along.
-            answer = self._ask_once_more(claim, answer.status_code)
+            # What losers of a race may get. Only 200 with the payload is a redemption, and
+            # "no error" is none. Asked again, OpenBao gives it, or says that it is gone.
+            answer = self._ask_once_more(claim, answer.status_code, _UNWRAP)
         if answer.status_code == 400 and _is_openbaos(answer):
             raise AlreadyRedeemed("this confirmation was already used or has expired")
         if answer.status_code != 200:
             raise _unclear(answer)
         return _plan(answer)
 
-    def _ask_once_more(self, claim: str, first: int) -> requests.Response:
+    def _ask_once_more(self, claim: str, first: int, path: str) -> requests.Response:
         """Ask again after an answer that may have consumed the claim; from then on, an outage is no reassurance."""
         try:
-            answer = self._present(claim, "sys/wrapping/unwrap")
+            answer = self._present(claim, path)
         except OpenBaoUnavailable:
             raise _cannot_know(f"status {first}") from None
-        if answer.status_code not in (200, 400):
+        done, gone = (200, 400) if path == _UNWRAP else (204, 403)
+        if answer.status_code not in (done, gone):
             raise _cannot_know(f"status {first}, then {answer.status_code}")
-        if first == 500 and answer.status_code == 400:
+        if first == 500 and answer.status_code == gone and _is_openbaos(answer):
             # A lost race, most likely. But OpenBao also answers 500, and consumes the claim, when it cannot write
             # its audit log; whoever operates it should know.
-            logger.warning("a claim is gone after OpenBao failed with 500 while redeeming it")
+            logger.warning("a claim is gone after OpenBao failed with 500 while consuming it")
         return answer
 
     def burn(self, claim: str) -> None:
@@ -107,7 +109,10 @@ class SingleUse:
             AlreadyRedeemed: there is nothing left to burn.
             OpenBaoUnavailable: OpenBao could not do it; the message tells whether the claim may still be valid.
         """
-        answer = self._present(claim, "auth/token/revoke-self")
+        answer = self._present(claim, _REVOKE)
+        if answer.status_code == 500:
+            # The loser of a race with somebody who redeems or burns it, most likely: ask once more.
+            answer = self._ask_once_more(claim, 500, _REVOKE)
         # The claim is the token, and a wrapping token may always revoke itself: refused means that it is none any more.
         if answer.status_code == 403 and _is_openbaos(answer):
             raise AlreadyRedeemed("this confirmation was already used or has expired")

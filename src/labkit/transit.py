@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 _TOKEN = re.compile(r"vault:v([1-9][0-9]{0,8}):([A-Za-z0-9_-]+)", re.ASCII)
 _MAX_TOKEN = 1_000_000  # characters; far above any plan of ours, far below what makes OpenBao answer 413
+_URL_SAFE = str.maketrans("+/", "-_")
 _OVERHEAD = 12 + 16  # bytes of nonce and tag around the ciphertext
 
 # Bound under the tag, so that what somebody else encrypts under the same Transit key is not a requestState.
@@ -44,7 +45,7 @@ class TransitCodec:
     """
 
     def __init__(self, client: hvac.Client, key: str = TRANSIT_KEY) -> None:
-        """Seal with the Transit key named `key`; `client` may encrypt and decrypt with it (role `transit`)."""
+        """Seal with the Transit key named `key`; `client` needs the role `transit`."""
         self._transit = client.secrets.transit
         self._key = key
 
@@ -55,11 +56,12 @@ class TransitCodec:
             OpenBaoUnavailable: OpenBao is away, refuses our token, or lacks the key.
             ValueError: `payload` is so long that its token would pass the limit of 1,000,000 characters.
         """
-        answer = self._ask("sealing", self._transit.encrypt_data, base64.b64encode(payload).decode())
-        prefix, version, body = answer["ciphertext"].split(":")
-        token = f"{prefix}:{version}:{body.rstrip('=').replace('+', '-').replace('/', '_')}"
+        text = base64.b64encode(payload).decode()
+        answer = self._ask("sealing", self._transit.encrypt_data, text)
+        # The same bits in an alphabet that a URL can hold, and without padding.
+        token = str(answer["ciphertext"]).rstrip("=").translate(_URL_SAFE)
         if len(token) > _MAX_TOKEN:
-            raise ValueError(f"The state is {len(payload):,} bytes long: keep it under 700,000 bytes.")
+            raise ValueError(f"{len(payload):,} bytes: keep a state under 700,000.")
         return token
 
     def unseal(self, token: str) -> bytes:
@@ -70,11 +72,12 @@ class TransitCodec:
             OpenBaoUnavailable: OpenBao is away, refuses our token, or lacks the key. The SDK then refuses the round
                 with reason `codec error`: nobody can say whether the token was good, so it is not let in.
         """
-        answer = self._ask("unsealing", self._transit.decrypt_data, ciphertext_of(token))
+        text = ciphertext_of(token)
+        answer = self._ask("unsealing", self._transit.decrypt_data, text)
         return base64.b64decode(answer["plaintext"])
 
     def _ask(self, doing: str, call: Callable[..., Any], text: str) -> Any:
-        """Make one call to Transit, and tell an answer about the token from an outage; the latter is logged as such."""
+        """Call Transit once, and tell an answer about the token from an outage."""
         answers = (hvac.exceptions.InvalidRequest, hvac.exceptions.InvalidPath)
         try:
             with outage(f"{doing} with the Transit key {self._key}", passing=answers):
@@ -83,9 +86,8 @@ class TransitCodec:
             for refusal, reason in _REFUSALS.items():
                 if said(error).endswith(refusal):
                     raise InvalidRequestState(reason) from None
-            away = OpenBaoUnavailable(
-                f"OpenBao cannot use the Transit key {self._key} ({said(error)}): check that it and its mount exist."
-            )
+            what = f"OpenBao cannot use the Transit key {self._key} ({said(error)})"
+            away = OpenBaoUnavailable(f"{what}: check that it and its mount exist.")
         except OpenBaoUnavailable as error:
             away = error
         logger.error("requestState outage, not an attack: %s", away)
@@ -93,7 +95,7 @@ class TransitCodec:
 
 
 def ciphertext_of(token: str) -> str:
-    """Return the Transit ciphertext that `token` stands for, if `token` is its one and only spelling.
+    """Return the ciphertext that `token` is the one and only spelling of.
 
     Raises:
         InvalidRequestState: it is not; the reason is `malformed`.
@@ -106,7 +108,8 @@ def ciphertext_of(token: str) -> str:
         raw = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
     except ValueError:
         raise InvalidRequestState("malformed") from None
-    # The last character carries bits that decoding drops; only one of its spellings is canonical.
-    if len(raw) < _OVERHEAD or base64.urlsafe_b64encode(raw).decode().rstrip("=") != body:
+    # Decoding drops bits of the last character; only one spelling of it is canonical.
+    canonical = base64.urlsafe_b64encode(raw).decode().rstrip("=")
+    if len(raw) < _OVERHEAD or body != canonical:
         raise InvalidRequestState("malformed")
     return f"vault:v{version}:{base64.b64encode(raw).decode()}"

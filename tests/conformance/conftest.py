@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from labkit.key_ring import key_id, key_id_in, load_envelope_ring, load_key_ring
+from labkit.lab import Lab
+
 HERE = Path(__file__).parent
 # At the end, so that FastMCP runs on the very SDK that labkit runs on.
 sys.path.append(str(HERE.parents[1] / ".venv" / "fastmcp"))
@@ -52,3 +55,18 @@ def suite(
         return done.returncode, checks
 
     return run
+
+
+@pytest.fixture(scope="session")
+def sealed_by(lab: Lab) -> Callable[[str], str]:
+    """Tell which codec has sealed a state: by its prefix, and by the id of the key that it names."""
+    ring, envelope = ({key_id(key) for key in load(lab.admin)} for load in (load_key_ring, load_envelope_ring))
+    assert not ring & envelope, "the two rings have no key in common"
+
+    def sealed_by(state: str) -> str:
+        if state.startswith("vault:v1:"):
+            return "transit"
+        assert state.startswith("v1.")
+        return {**dict.fromkeys(ring, "ring"), **dict.fromkeys(envelope, "envelope")}[key_id_in(state)]
+
+    return sealed_by

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,6 +51,15 @@ def fast(security: RequestStateSecurity | None, bucket: Bucket) -> Iterator[str]
 @pytest.fixture(params=replicas.ROLES)
 def security(request: pytest.FixtureRequest, lab: Lab) -> RequestStateSecurity:
     return replicas.security(request.param, lab.client(replicas.ROLES[request.param]))
+
+
+async def test_each_test_is_run_with_the_codec_that_it_is_named_after(
+    security: RequestStateSecurity, bucket: Bucket, request: pytest.FixtureRequest, sealed_by: Callable[[str], str]
+) -> None:
+    with fast(security, bucket) as url:
+        async with over_http(url) as (client, _):
+            state = (await attacks.ask(client, "logs/")).state
+    assert request.node.name.endswith(f"[{sealed_by(state)}]")
 
 
 async def test_an_honest_round_goes_through_and_a_forged_one_does_not(

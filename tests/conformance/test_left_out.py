@@ -61,6 +61,16 @@ async def confirmed(client: Client, question: Question) -> str:
     return text_of(await attacks.confirm(client, question))
 
 
+async def test_each_test_is_run_with_the_codec_that_it_is_named_after(
+    url: str, lab: Lab, bucket: Bucket, codec: str, request: pytest.FixtureRequest, sealed_by: Callable[[str], str]
+) -> None:
+    with serving(http(replicas.replica(lab, bucket, codec, ttl=TTL))) as another:  # as tests do that make their own
+        for where in (url, another):
+            async with over_http(where) as (client, _):
+                state = (await attacks.ask(client, "logs/")).state
+            assert request.node.name.endswith(f"[{sealed_by(state)}]")
+
+
 async def test_a_state_that_is_too_old_is_refused(url: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     async with over_http(url) as (client, _):
         question = await attacks.ask(client, "logs/")

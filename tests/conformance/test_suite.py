@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,6 @@ SCENARIOS = [
     "ignore-extra-params",
     "validate-input",
 ]
-SEALED = {"ring": "v1.", "envelope": "v1.", "transit": "vault:v1:"}
 
 
 @pytest.fixture(scope="module", params=replicas.ROLES)
@@ -70,17 +70,35 @@ def test_the_lock_has_a_hash_for_every_package_and_no_address() -> None:
     assert all("integrity" in package and "resolved" not in package for package in packages.values())
 
 
+def test_every_file_is_run_with_each_codec_alike() -> None:
+    """That it is the codec of the name is for a test in each file to say."""
+    here = Path(__file__).parent
+    listed = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", str(here)], capture_output=True, text=True
+    ).stdout
+    tests = re.findall(r"(test_\w+)\.py::(\w+)\[(ring|envelope|transit)(.*)\]\n", listed)
+    for file in here.glob("test_*.py"):
+        of_each = [
+            {(test, more) for its_file, test, codec, more in tests if (its_file, codec) == (file.stem, wanted)}
+            for wanted in ("ring", "envelope", "transit")
+        ]
+        assert of_each[0], file.name
+        assert of_each[0] == of_each[1] == of_each[2], file.name
+
+
 def test_no_scenario_of_the_suite_is_missed(node: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     listed = node("node_modules/@modelcontextprotocol/conformance/dist/index.js", "list", "--server").stdout
     assert re.findall(rf"- {SUBJECT}(\S+)", listed) == SCENARIOS
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_official_suite_passes(url: str, codec: str, scenario: str, suite: Suite) -> None:
+def test_the_official_suite_passes(
+    url: str, scenario: str, suite: Suite, request: pytest.FixtureRequest, sealed_by: Callable[[str], str]
+) -> None:
     outcome = suite(url, SUBJECT + scenario)
     assert faults(outcome) == []
     states = re.findall(r'"requestState": "([^"]*)"', json.dumps(outcome[1]))
-    assert all(state.startswith(SEALED[codec]) for state in states)
+    assert all(f"[{sealed_by(state)}-" in request.node.name for state in states), "it is the codec of the test's name"
     assert states or scenario != "request-state", "the codec took part"
 
 

@@ -46,6 +46,12 @@ def play(fleet: Fleet, shared: Bucket, node: Callable[..., subprocess.CompletedP
     return play
 
 
+def test_each_test_is_run_with_the_codec_that_it_is_named_after(
+    play: Move, request: pytest.FixtureRequest, sealed_by: Callable[[str], str]
+) -> None:
+    assert request.node.name.endswith(f"[{sealed_by(play('ask')['requestState'])}]")
+
+
 def test_a_purge_is_completed(play: Move, fleet: Fleet, shared: Bucket) -> None:
     assert play("complete") == {"asked": [QUESTION], "said": PURGED, "isError": False}
     assert shared.keys() == REST

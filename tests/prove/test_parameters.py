@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -15,21 +16,28 @@ SETS = [
     ("03-transit-codec", {"ttl": "60"}),
     ("04-single-use", {"codec": "transit", "ttl": "60"}),
     ("04-single-use", {"codec": "envelope", "ttl": "300"}),
+    ("05-rotation-timeline", {"replicas": "3", "ttl": "3", "rate": "80", "strategy": "stage 5 activate"}),
 ]
 
 
-def parameters(path: Path) -> set[str]:
-    """The names that the cell tagged `parameters` sets."""
+def parameters(path: Path) -> dict[str, str]:
+    """What the cell tagged `parameters` sets, and to what."""
     cells = nbformat.read(path, as_version=4).cells
     lines = [line for c in cells if "parameters" in c.metadata.get("tags", []) for line in c.source.splitlines()]
-    return {line.split(" = ")[0] for line in lines}
+    return {name: str(ast.literal_eval(value)) for name, value in (line.split(" = ") for line in lines)}
 
 
 def test_every_parameter_of_every_notebook_is_tried() -> None:
     tried: dict[str, set[str]] = {}
     for name, values in SETS:
         tried.setdefault(name, set()).update(values)
-    assert tried == {path.stem: parameters(path) for path in NOTEBOOKS.glob("*.ipynb") if parameters(path)}
+    assert tried == {path.stem: set(parameters(path)) for path in NOTEBOOKS.glob("*.ipynb") if parameters(path)}
+
+
+def test_each_is_tried_with_another_value_than_it_is_committed_with() -> None:
+    for name, values in SETS:
+        committed = parameters(NOTEBOOKS / f"{name}.ipynb")
+        assert [given for given in values.items() if given in committed.items()] == []
 
 
 @pytest.mark.parametrize(("name", "values"), SETS)

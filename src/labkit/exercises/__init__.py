@@ -6,10 +6,22 @@ import textwrap
 from typing import Any
 
 from labkit.errors import LabError
-from labkit.exercises import envelope_anatomy, shared_key_ring, single_use, start_here, transit_codec
+from labkit.exercises import (
+    envelope_anatomy,
+    rotation_timeline,
+    shared_key_ring,
+    single_use,
+    start_here,
+    transit_codec,
+)
 
 _JUDGES = (
-    start_here.JUDGES | envelope_anatomy.JUDGES | shared_key_ring.JUDGES | transit_codec.JUDGES | single_use.JUDGES
+    start_here.JUDGES
+    | envelope_anatomy.JUDGES
+    | shared_key_ring.JUDGES
+    | transit_codec.JUDGES
+    | single_use.JUDGES
+    | rotation_timeline.JUDGES
 )
 
 
@@ -32,4 +44,8 @@ def check(exercise: str, answer: Any) -> None:
             False,
             "This is not what the cell gave at first: restore it, and change only what is asked for.",
         )
-    print(textwrap.fill(f"Exercise {exercise}: {'done' if done else 'not done yet'}. {sentence}", width=76))
+    print(
+        textwrap.fill(
+            f"Exercise {exercise}: {'done' if done else 'not done yet'}. {sentence}", width=76, break_on_hyphens=False
+        )
+    )

@@ -10,7 +10,7 @@ _RING = "mcp/request-state-keys"
 def _half_of_the_replicas(rounds: dict[str, str]) -> tuple[bool, str]:
     to_b, from_b, tomorrow = rounds["A to B"], rounds["B to A"], rounds["tomorrow to B"]
     if "no ring" in (to_b, from_b, tomorrow):
-        return False, "The SDK cannot make a ring of that: give a list of keys, made of `old` and `new`."
+        return False, "The SDK cannot make a ring of that: give a list of keys, such as `[old]`."
     if to_b != "completed":
         return False, f"What A asks, B cannot open ({to_b}): B still needs the key that A seals with."
     if tomorrow != "completed":
@@ -25,8 +25,8 @@ def _half_of_the_replicas(rounds: dict[str, str]) -> tuple[bool, str]:
 
 def _only_watches(rights: dict[str, list[str]]) -> tuple[bool, str]:
     if "error" in rights:
-        return False, f"OpenBao cannot read that policy ({rights['error'][0]}): mind the quotes and brackets."
-    wanted = f"secret/metadata/{_RING}"
+        return False, f"OpenBao cannot read that policy ({rights['error'][0]}): compare its form with the one above."
+    wanted, named = f"secret/metadata/{_RING}", rights.pop("paths")
     extra = {path: can for path, can in rights.items() if path != wanted and can != ["deny"]}
     if f"secret/data/{_RING}" in extra:
         return (
@@ -41,12 +41,12 @@ def _only_watches(rights: dict[str, list[str]]) -> tuple[bool, str]:
             False,
             f"The dashboard may also {' and '.join(can)} at {path}: name one path in full, without a wildcard.",
         )
+    if named != [wanted]:
+        return False, f"It names {', '.join(named) or 'no path'}: name just one path, in full and without a wildcard."
     if rights[wanted] != ["read"]:
-        return (
-            False,
-            f"It may {', '.join(rights[wanted])} the metadata, and deleting those deletes the ring: leave `read`.",
-        )
-    return True, "It reads when the ring was changed, and neither a key nor anything else."
+        more = " Deleting the metadata deletes the ring." if "delete" in rights[wanted] else ""
+        return False, f"At that path it may {' and '.join(rights[wanted])}, and needs only `read`.{more}"
+    return True, "It names one path and one capability: when the ring was changed, and neither a key nor anything else."
 
 
 JUDGES: dict[str, Judge] = {"02.1": _half_of_the_replicas, "02.2": _only_watches}

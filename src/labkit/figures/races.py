@@ -33,15 +33,15 @@ def claim_life(endings: Mapping[str, int]) -> None:
         axes.text(1.4, y, ending, ha="center", va="center", fontsize=12, bbox=box, zorder=2)
         how = _HOW.get(ending, "")
         axes.text(0.72, (y + middle) / 2, how, ha="center", va="center", fontsize=10, backgroundcolor="white")
-        dashed = {**arrow, "color": VERMILION, "linestyle": "--", "shrinkB": 62}
+        dashed = {**arrow, "color": VERMILION, "linestyle": "--", "shrinkB": 28}
         axes.annotate("", (2.8, places[status]), (1.4, y), arrowprops=dashed)
     for status, place in places.items():
-        axes.text(2.8, place, f"{status}, every time", ha="center", va="center", fontsize=12, bbox=box, zorder=2)
-    title = "A claim has three ways to end, and afterwards they all look the same"
+        axes.text(2.8, place, str(status), ha="center", va="center", fontsize=12, bbox=box, zorder=2)
+    title = "A claim has three ways to end, and afterward they all look the same"
     if (len(endings), len(statuses)) != (3, 1):
         title = f"A claim has {len(endings)} ways to end, and its holder can tell {len(statuses)} apart"
     axes.set_title(title, fontsize=12, loc="left")
-    show(figure, f"{title}. {'; '.join(f'issued, {e}, then {s} every time' for e, s in endings.items())}.")
+    show(figure, f"{title}. {'; '.join(f'issued, {e}, then {s}' for e, s in endings.items())}.")
 
 
 def losers(told: Mapping[int, int], claims: int, redeemers: int) -> None:

@@ -1,0 +1,154 @@
+"""A codec that follows the key ring in KV, so that a running replica needs no restart when the ring changes."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import NamedTuple
+
+import hvac
+from mcp.server.request_state import AESGCMRequestStateCodec
+
+from labkit.errors import LabError, OpenBaoUnavailable
+from labkit.key_ring import key_id, load_key_ring
+from labkit.provision import RING_PATH
+
+logger = logging.getLogger(__name__)
+
+_READS = 4  # tries to read the ring within `max_stale`: one or two may fail before anybody notices
+
+
+# A clock that never goes back, and does not stand still while the machine sleeps.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 0))
+_clock: Callable[[int], float] = getattr(time, "clock_gettime", lambda _: time.monotonic())
+
+
+class _Held(NamedTuple):
+    """What seals, what unseals, and until when either may be used."""
+
+    seal: Callable[[bytes], str]
+    unseal: Callable[[str], bytes]
+    until: float
+
+
+class LiveKeyRing:
+    """A `RequestStateCodec` that reads the ring in KV again and again, and swaps it between two tokens.
+
+    A replica that has not read the ring for `max_stale` seconds refuses to seal and to unseal. That is the promise on
+    which `labkit.KeyRing` decides when the next step of a rotation is safe. Until then, an OpenBao that is away and a
+    ring that cannot be read change nothing, and are logged.
+
+    Attributes:
+        key_ids: the ids of the keys that were read last, in ring order; each token names its key by such an id.
+
+    Source: SDK, `mcp.server.request_state.RequestStateCodec`.
+    """
+
+    key_ids: tuple[str, ...] = ()
+
+    def __init__(self, client: hvac.Client, path: str = RING_PATH, *, max_stale: float = 60) -> None:
+        """Read the ring at `path`, and go on reading it in a thread; `client` needs the role `ring-reader`.
+
+        Args:
+            client: may read the ring.
+            path: where the ring lies in the mount `secret/`.
+            max_stale: seconds without having read the ring after which it is not used any more, more than 0.
+
+        Raises:
+            ValueError: `max_stale` is not more than 0.
+            InvalidKeyRing, OpenBaoUnavailable: as for `load_key_ring`; a server without a ring does not start.
+        """
+        if not max_stale > 0:
+            raise ValueError(f"max_stale is more than 0 seconds, not {max_stale!r}")
+        self._client = client
+        self._path = path
+        self._max_stale = max_stale
+        self._keys: list[bytes] = []
+        self._held: _Held
+        self._lock = threading.Lock()  # between reading and closing; no token waits for it
+        self._closed = False
+        self._read()
+        # The thread holds no more than a weak reference, so a ring that nobody uses any more ends it too.
+        stop = threading.Event()
+        self._stop = weakref.finalize(self, stop.set)
+        self._thread = threading.Thread(
+            target=_follow, args=(weakref.ref(self), stop, max_stale / _READS), name="LiveKeyRing", daemon=True
+        )
+        self._thread.start()
+
+    def seal(self, payload: bytes) -> str:
+        """Return a token that protects `payload`, sealed with the first key of the ring.
+
+        Raises:
+            OpenBaoUnavailable: the ring has not been read for `max_stale` seconds, or is closed.
+        """
+        seal, _, until = self._held
+        if _clock(_CLOCK) < until:
+            return seal(payload)
+        raise self._too_old()
+
+    def unseal(self, token: str) -> bytes:
+        """Return the payload of a token that was sealed with any key of the ring.
+
+        Raises:
+            InvalidRequestState: the token is none of ours; as the SDK's own codec.
+            OpenBaoUnavailable: the ring has not been read for `max_stale` seconds, or is closed. The SDK then refuses
+                the round with reason `codec error`.
+        """
+        _, unseal, until = self._held
+        if _clock(_CLOCK) < until:
+            return unseal(token)
+        raise self._too_old()
+
+    def close(self) -> None:
+        """Stop following, and refuse from now on. Twice does no harm."""
+        self._stop()
+        with self._lock:
+            self._closed = True
+            self._held = self._held._replace(until=-math.inf)
+
+    def _read(self) -> None:
+        # From before the question and not from the answer: what changed in between may not be in it.
+        until = _clock(_CLOCK) + self._max_stale
+        keys = load_key_ring(self._client, self._path)
+        with self._lock:
+            if self._closed:
+                return
+            if keys == self._keys:
+                self._held = self._held._replace(until=until)
+            else:
+                codec = AESGCMRequestStateCodec(keys)
+                self._held = _Held(codec.seal, codec.unseal, until)
+                self._keys, self.key_ids = keys, tuple(key_id(key) for key in keys)
+
+    def _refresh(self) -> None:
+        try:
+            self._read()
+        except LabError as error:
+            logger.warning("the ring that was read last goes on being used for now: %s", error)
+
+    def _too_old(self) -> OpenBaoUnavailable:
+        error = OpenBaoUnavailable(
+            f"The key ring at secret/{self._path} has not been read for {self._max_stale:g} s, so it is not used any "
+            "more: check that OpenBao runs, and that the ring is well."
+        )
+        logger.error("requestState outage, not an attack: %s", error)
+        return error
+
+    def __repr__(self) -> str:
+        return f"<LiveKeyRing of {len(self._keys)} at secret/{self._path}>"
+
+
+def _follow(ring: weakref.ref[LiveKeyRing], stop: threading.Event, pause: float) -> None:
+    # Not in step: replicas that were started together would all ask at the same moment.
+    while not stop.wait(pause * random.uniform(0.5, 1)):  # noqa: S311 - no secret
+        followed = ring()
+        if followed is None:
+            return
+        followed._refresh()
+        del followed  # not held while waiting

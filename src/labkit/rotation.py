@@ -1,0 +1,294 @@
+"""Rotate the key ring in KV, or the Transit key, in steps that turn no honest user away."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import hvac
+import hvac.exceptions
+from hvac.adapters import JSONAdapter
+
+from labkit.errors import LabError, outage, part, said
+from labkit.key_ring import parse_key_ring, read_ring
+from labkit.provision import RING_PATH, TRANSIT_KEY
+
+_NEXT = {"steady": "stage", "staged": "activate", "activated": "retire"}
+BREAKS = {
+    "activate": "every round that a replica which has not read the staged ring gets from one that has",
+    "retire": "every round that was sealed with the old key and is still open",
+}
+"""What a step breaks that comes too early."""
+
+
+class RotationRefused(LabError):
+    """The step is not the next one, or comes too early, or somebody else was faster. The message says what to do."""
+
+
+@dataclass(frozen=True)
+class RingState:
+    """A key ring as it lies in KV.
+
+    Attributes:
+        phase: "steady" with one key in use, "staged" with a second one that only unseals yet, or "activated" with a
+            second one that only unseals still.
+        keys: the keys in ring order.
+        version: of the secret in KV.
+        next: the step that comes next: "stage", "activate" or "retire".
+        wait: whole seconds until that step is safe, by OpenBao's clock; 0 when it is.
+        earliest: when that is.
+        earlier: versions in KV, before this one, that can still be read back, retired keys and all.
+    """
+
+    phase: str
+    keys: list[bytes] = field(repr=False)
+    version: int
+    next: str
+    wait: int
+    earliest: datetime
+    earlier: tuple[int, ...] = ()
+
+
+class KeyRing:
+    """The key ring in KV as a small state machine: [old], staged [old, new], activated [new, old], and [new] again.
+
+    A step is safe once every replica has read the ring that the step before it wrote, or refuses rounds. So it needs
+    no list of replicas, only their promise: one that has not read the ring for `max_stale` seconds refuses
+    (`labkit.LiveKeyRing`). Each write is a check-and-set, so of several operators at once, one wins.
+
+    Source: OpenBao documentation, "KV v2"; SDK, `mcp.server.request_state.RequestStateSecurity`.
+    """
+
+    def __init__(self, client: hvac.Client, path: str = RING_PATH, *, ttl: float = 120, max_stale: float = 60) -> None:
+        """Rotate the ring at `path`; `client` needs the role `ring-operator`.
+
+        Args:
+            client: may read, write and destroy the ring, and read its metadata.
+            path: where the ring lies in the mount `secret/`.
+            ttl: the longest time, in seconds, that any server with this ring lets a round take.
+            max_stale: the longest time, in seconds, that any of them goes on without reading the ring.
+
+        Raises:
+            ValueError: one of the times is negative.
+        """
+        if ttl < 0 or max_stale < 0:
+            raise ValueError(f"ttl and max_stale are seconds, not {ttl!r} and {max_stale!r}")
+        self._client = client
+        self._path = path
+        self._after = {"steady": 0.0, "staged": max_stale, "activated": max_stale + ttl}
+
+    def read(self) -> RingState:
+        """Return the ring, its phase, the next step, and when that is safe.
+
+        Raises:
+            InvalidKeyRing: what lies in KV is no key ring.
+            RotationRefused: it has more than one key and says nothing of a phase, or it contradicts itself.
+            OpenBaoUnavailable: OpenBao is away, or refuses our token.
+        """
+        secret = read_ring(self._client, self._path)
+        data: Any = secret.get("data")
+        version, created = int(secret["metadata"]["version"]), secret["metadata"]["created_time"]
+        with outage(f"reading the history of the key ring at secret/{self._path}"):
+            history = part(self._client.secrets.kv.v2.read_secret_metadata(self._path, mount_point="secret"), "data")
+            now = _now(self._client)
+        keys = parse_key_ring(data, self._path)
+        phase = data.get("phase", "steady" if len(keys) == 1 else None)
+        if not isinstance(phase, str) or phase not in _NEXT or (len(keys) == 1) != (phase == "steady"):
+            raise RotationRefused(
+                f"The ring at secret/{self._path} has {len(keys)} keys and the phase {phase!r}: "
+                "write the one key that seals, and begin anew."
+            )
+        earlier = tuple(int(n) for n, v in history["versions"].items() if int(n) < version and not v["destroyed"])
+        earliest = datetime.fromisoformat(created).timestamp() + self._after[phase]
+        return RingState(
+            phase=phase,
+            keys=keys,
+            version=version,
+            # A retirement that was interrupted has still to destroy what can be read back.
+            next="retire" if phase == "steady" and earlier else _NEXT[phase],
+            wait=0 if phase == "steady" else max(0, math.ceil(earliest - now)),
+            earliest=datetime.fromtimestamp(earliest, UTC),
+            earlier=earlier,
+        )
+
+    def stage(self) -> RingState:
+        """Make a new key and hand it out for unsealing: [old, new]. Returns the ring as it then is.
+
+        Raises:
+            RotationRefused: another step is due, or somebody else changed the ring meanwhile.
+            InvalidKeyRing, OpenBaoUnavailable: as for `read`.
+        """
+        state = self._due("stage", force=True)
+        return self._write(state, [*state.keys, secrets.token_bytes(32)], "staged")
+
+    def activate(self, *, force: bool = False) -> RingState:
+        """Let the new key seal: [new, old]. Returns the ring as it then is.
+
+        Args:
+            force: do it even where it is too early, and some replicas do not know the new key yet. They then refuse
+                what the others seal.
+
+        Raises:
+            RotationRefused: another step is due, it is too early, or somebody else changed the ring meanwhile.
+            InvalidKeyRing, OpenBaoUnavailable: as for `read`.
+        """
+        state = self._due("activate", force)
+        return self._write(state, [*state.keys[1:], state.keys[0]], "activated")
+
+    def retire(self, *, force: bool = False) -> RingState:
+        """Drop the old key, and destroy every earlier version in KV: [new]. Returns the ring as it then is.
+
+        Args:
+            force: do it even where it is too early, and rounds that were sealed with the old key are still open.
+                They are then refused.
+
+        Raises:
+            RotationRefused: another step is due, it is too early, or somebody else changed the ring meanwhile.
+            InvalidKeyRing, OpenBaoUnavailable: as for `read`.
+        """
+        state = self._due("retire", force)
+        if state.phase == "activated":
+            state = self._write(state, state.keys[:1], "steady")
+        with outage(f"destroying earlier versions of the key ring at secret/{self._path}"):
+            self._client.secrets.kv.v2.destroy_secret_versions(self._path, list(state.earlier), mount_point="secret")
+        return self.read()
+
+    def _due(self, step: str, force: bool) -> RingState:
+        state = self.read()
+        if state.next != step:
+            raise RotationRefused(
+                f"The ring at secret/{self._path} is {state.phase}: the next step is to {state.next}, not to {step}."
+            )
+        if state.wait and not force:
+            raise RotationRefused(
+                f"It is too early to {step} the ring at secret/{self._path}: wait {state.wait} s, "
+                f"until {state.earliest:%H:%M:%S} UTC; until then it would break {BREAKS[step]}."
+            )
+        return state
+
+    def _write(self, state: RingState, keys: list[bytes], phase: str) -> RingState:
+        secret = {"keys": ",".join(key.hex() for key in keys), "phase": phase}
+        try:
+            with outage(f"writing the key ring at secret/{self._path}", passing=(hvac.exceptions.InvalidRequest,)):
+                self._client.secrets.kv.v2.create_or_update_secret(
+                    self._path, secret, cas=state.version, mount_point="secret"
+                )
+        except hvac.exceptions.InvalidRequest as error:
+            if "check-and-set" not in str(error):
+                raise RotationRefused(
+                    f"OpenBao does not take the ring at secret/{self._path} ({said(error)}): look at it again."
+                ) from None
+            raise RotationRefused(
+                f"Somebody else changed the ring at secret/{self._path} meanwhile: look at it again before you go on."
+            ) from None
+        return self.read()
+
+
+@dataclass(frozen=True)
+class TransitState:
+    """The versions of a Transit key.
+
+    Attributes:
+        latest: the version that seals.
+        oldest: the oldest version that still unseals.
+        wait: whole seconds until everything below `latest` may be retired, by OpenBao's clock; 0 when it may.
+        earliest: when that is.
+    """
+
+    latest: int
+    oldest: int
+    wait: int
+    earliest: datetime
+
+
+class TransitRotation:
+    """The Transit key's own rotation. All versions lie in one place, so there is no replica to wait for.
+
+    Source: OpenBao documentation, "Transit", "Rotate key", "Update key configuration".
+    """
+
+    def __init__(self, client: hvac.Client, key: str = TRANSIT_KEY, *, ttl: float = 120) -> None:
+        """Rotate the Transit key named `key`; `client` needs the role `ring-operator`.
+
+        Args:
+            client: may read, rotate and configure the key.
+            key: its name.
+            ttl: the longest time, in seconds, that any server with this key lets a round take.
+
+        Raises:
+            ValueError: `ttl` is negative.
+        """
+        if ttl < 0:
+            raise ValueError(f"ttl is seconds, not {ttl!r}")
+        self._client = client
+        self._transit = client.secrets.transit
+        self._key = key
+        self._ttl = ttl
+
+    def read(self) -> TransitState:
+        """Return the versions, and when the old ones may go.
+
+        Raises:
+            RotationRefused: there is no such key.
+            OpenBaoUnavailable: OpenBao is away, or refuses our token.
+        """
+        try:
+            with outage(f"reading the Transit key {self._key}", passing=(hvac.exceptions.InvalidPath,)):
+                key = part(self._transit.read_key(self._key), "data")
+                now = _now(self._client)
+        except hvac.exceptions.InvalidPath:
+            raise RotationRefused(f"There is no Transit key {self._key}: name one that exists.") from None
+        latest = int(key["latest_version"])
+        earliest = key["keys"][str(latest)] + self._ttl + 1  # it tells its second and not the fraction
+        return TransitState(
+            latest=latest,
+            oldest=max(1, int(key["min_decryption_version"])),
+            wait=max(0, math.ceil(earliest - now)),
+            earliest=datetime.fromtimestamp(earliest, UTC),
+        )
+
+    def rotate(self) -> TransitState:
+        """Make a new version, which seals from now on. Returns the versions as they then are.
+
+        Raises:
+            RotationRefused, OpenBaoUnavailable: as for `read`.
+        """
+        self.read()
+        with outage(f"rotating the Transit key {self._key}"):
+            self._transit.rotate_key(self._key)
+        return self.read()
+
+    def retire(self, *, force: bool = False) -> TransitState:
+        """Refuse to unseal with any version but the latest. Returns the versions as they then are.
+
+        Args:
+            force: do it even where it is too early, and rounds that were sealed with an older version are still open.
+
+        Raises:
+            RotationRefused: there is nothing to retire, or it is too early.
+            OpenBaoUnavailable: as for `read`.
+        """
+        state = self.read()
+        if state.oldest == state.latest:
+            raise RotationRefused(
+                f"Version {state.latest} of the Transit key {self._key} is the only one in use: rotate it first."
+            )
+        if state.wait and not force:
+            raise RotationRefused(
+                f"It is too early to retire what is below version {state.latest} of the Transit key {self._key}: wait "
+                f"{state.wait} s, until {state.earliest:%H:%M:%S} UTC; until then it would break {BREAKS['retire']}."
+            )
+        with outage(f"retiring versions of the Transit key {self._key}"):
+            self._transit.update_key_configuration(self._key, min_decryption_version=state.latest)
+        return self.read()
+
+
+def _now(client: hvac.Client) -> int:
+    """The time by OpenBao's clock, in whole seconds. It tells no fraction, so it is never ahead of the real one."""
+    # The health of a server is asked for outside of any namespace, and without a token.
+    adapter = JSONAdapter.from_adapter(client.adapter)
+    adapter.namespace, adapter.token = None, None
+    return int(part(adapter.get("/v1/sys/health?standbyok=true"), "server_time_utc"))
