@@ -37,7 +37,7 @@ test: .venv/ready ## lint, types, tests, and every notebook compared with its co
 conformance: .venv/fastmcp/ready tests/conformance/node_modules/ready ## run the official MCP suite, the TypeScript client and FastMCP
 	$(PY) -m pytest --durations=3 tests/conformance
 
-prove: .venv/ready ## run the notebooks with other parameters
+prove: .venv/ready ## the long proofs: notebooks with other parameters, rotations under load, outages
 	$(PY) -m pytest tests/prove
 
 bench: .venv/ready ## side-by-side figures, printed as ratios and saved to bench.json

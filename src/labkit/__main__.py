@@ -49,6 +49,9 @@ def main(argv: list[str] | None = None) -> int:
     )
     serve.add_argument("--role", type=_role, help="log in as this role for the codec (default: the one that it needs)")
     serve.add_argument("--ttl", type=_ttl, default=120, help="seconds for a round, 1 to 300 (default: 120)")
+    serve.add_argument(
+        "--max-stale", type=_ttl, default=60, help="with the ring: stop when it was not read for so long (default: 60)"
+    )
     for name, help_, steps in (
         ("ring", "rotate the key ring in KV, step by step", ("show", "stage", "activate", "retire")),
         ("transit", "rotate the Transit key", ("show", "rotate", "retire")),
@@ -118,6 +121,7 @@ def main(argv: list[str] | None = None) -> int:
                 folder=arguments.credentials,
                 role=arguments.role,
                 ttl=arguments.ttl,
+                max_stale=arguments.max_stale,
             )
         if arguments.command in ("ring", "transit"):
             from labkit import operate as operator

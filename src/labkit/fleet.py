@@ -34,7 +34,9 @@ class Fleet:
         served: the URL of the replica that answered each request so far, in order.
     """
 
-    def __init__(self, lab: Lab, bucket: Bucket, *, count: int = 2, codec: str = "ring", ttl: int = 120) -> None:
+    def __init__(
+        self, lab: Lab, bucket: Bucket, *, count: int = 2, codec: str = "ring", ttl: int = 120, max_stale: int = 60
+    ) -> None:
         """Start `count` replicas, each with credentials of its own, and wait until all of them are ready.
 
         Args:
@@ -43,6 +45,7 @@ class Fleet:
             count: how many replicas, at least 1.
             codec: "ring", "envelope" or "transit".
             ttl: seconds that a round, and a claim, may take: 1 to 300.
+            max_stale: seconds without having read the ring after which a replica refuses: 1 to 300.
 
         Raises:
             ValueError: `count` is less than 1.
@@ -59,7 +62,7 @@ class Fleet:
         self.close = weakref.finalize(self, _end, self._children, self._balancers)
         try:
             for _ in range(count):
-                self._children.append(_start(lab, bucket, codec, ttl))
+                self._children.append(_start(lab, bucket, codec, ttl, max_stale))
             self.replicas = [_ready(child) for child in self._children]
             self._balancers.append(_Balancer(self.replicas, self.served))
         except BaseException:
@@ -86,22 +89,23 @@ class Fleet:
         return f"<Fleet of {len(self.replicas)} at {self.url}>"
 
 
-def _start(lab: Lab, bucket: Bucket, codec: str, ttl: int) -> Child:
+def _start(lab: Lab, bucket: Bucket, codec: str, ttl: int, max_stale: int) -> Child:
     folder = Path(tempfile.mkdtemp(prefix="labkit-replica-"))  # 0700
     try:
         with outage("handing out credentials", passing=(LabError,)):
             for role in (replicas.ROLES[codec], "confirmations"):
                 credentials.hand_out(lab.admin, role, folder)
-        return _launch(lab, bucket, codec, ttl, folder)
+        return _launch(lab, bucket, codec, ttl, max_stale, folder)
     except BaseException:  # an interrupt, above all: credentials that nobody will use
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _launch(lab: Lab, bucket: Bucket, codec: str, ttl: int, folder: Path) -> Child:
+def _launch(lab: Lab, bucket: Bucket, codec: str, ttl: int, max_stale: int, folder: Path) -> Child:
     # Nothing of what the kernel may do in OpenBao is handed on.
     env = {k: v for k, v in os.environ.items() if not k.startswith(("BAO_", "VAULT_"))} | lab.environment()
     arguments = ["--codec", codec, "--port", "0", "--bucket", str(bucket.folder.resolve()), "--ttl", str(ttl)]
+    arguments += ["--max-stale", str(max_stale)]
     command = [sys.executable, "-m", "labkit", "serve", *arguments, "--credentials", str(folder)]
     with (folder / "log").open("wb") as log:
         return Child(command, folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)

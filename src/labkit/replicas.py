@@ -11,6 +11,7 @@ from labkit.errors import LabError
 from labkit.janitor import build_janitor
 from labkit.key_ring import load_envelope_ring, load_key_ring
 from labkit.lab import Lab
+from labkit.live_ring import LiveKeyRing
 from labkit.single_use import SingleUse
 from labkit.transit import TransitCodec
 
@@ -18,19 +19,25 @@ ROLES = {"ring": "ring-reader", "envelope": "envelope-reader", "transit": "trans
 """For each codec, the role that a server needs for it; another one, `confirmations`, is needed for claims."""
 
 
-def security(codec: str, client: hvac.Client, *, ttl: float = 120) -> RequestStateSecurity:
+def security(
+    codec: str, client: hvac.Client, *, ttl: float = 120, max_stale: float | None = None
+) -> RequestStateSecurity:
     """Return what seals `requestState` in one of three ways.
 
     Args:
         codec: "ring" (keys from KV), "envelope" (keys that lie in KV encrypted), or "transit" (no key at all).
         client: logged in as the role that `ROLES` names for it.
         ttl: seconds that a round may take.
+        max_stale: for "ring", follow KV, and refuse after so many seconds without having read it; by default the ring
+            is read once.
 
     Raises:
         LabError: there is no such codec, or the ring is not fit to seal with.
         OpenBaoUnavailable: OpenBao is away, or refuses our token.
     """
     match codec:
+        case "ring" if max_stale is not None:
+            return RequestStateSecurity(codec=LiveKeyRing(client, max_stale=max_stale), ttl=ttl)
         case "ring":
             return RequestStateSecurity(keys=load_key_ring(client), ttl=ttl)
         case "envelope":

@@ -21,7 +21,16 @@ from labkit.single_use import AlreadyRedeemed, SingleUse
 _GRACE = 2  # seconds that requests in flight get when it ends
 
 
-def main(codec: str, *, port: int, bucket: Path, folder: Path, role: str | None = None, ttl: int = 120) -> int:
+def main(
+    codec: str,
+    *,
+    port: int,
+    bucket: Path,
+    folder: Path,
+    role: str | None = None,
+    ttl: int = 120,
+    max_stale: int = 60,
+) -> int:
     """Serve until interrupted; print the URL once everything that a round needs has been tried.
 
     Args:
@@ -31,6 +40,7 @@ def main(codec: str, *, port: int, bucket: Path, folder: Path, role: str | None 
         folder: where the credentials of `role` and of `confirmations` lie; see `labkit.credentials`.
         role: what to log in as for the codec; by default the one that it needs.
         ttl: seconds that a round, and a claim, may take: 1 to 300.
+        max_stale: seconds without having read the key ring after which it is not used any more.
 
     Returns:
         0 when it was interrupted or terminated.
@@ -47,7 +57,8 @@ def main(codec: str, *, port: int, bucket: Path, folder: Path, role: str | None 
         )
     with _listen(port) as listening:
         logging.disable(logging.CRITICAL)  # what is wrong by now is told in one sentence
-        sealing = replicas.security(codec, _log_in(server, role or replicas.ROLES[codec], folder), ttl=ttl)
+        login = _log_in(server, role or replicas.ROLES[codec], folder)
+        sealing = replicas.security(codec, login, ttl=ttl, max_stale=max_stale)
         single_use = SingleUse(_log_in(server, "confirmations", folder), ttl=ttl)
         # A role that lacks a right is told now, and not to the first user.
         sealing.codec.unseal(sealing.codec.seal(b"ready"))
