@@ -229,7 +229,7 @@ def test_making_a_timetable(capsys: pytest.CaptureFixture[str], timetable: objec
 @pytest.mark.parametrize(
     ("plan", "opened", "expected"),
     [
-        ("stage activate retire", "unknown key", "done. Honest users are turned away"),
+        ("stage activate retire", "unknown key", "done. Honest users are turned away for a while"),
         ("stage activate", True, "not done yet. The thief's state still opens"),
         ("stage 2 activate 4 retire", "unknown key", "not done yet. It is out, but the thief had all the time"),
         ("retire", "the next step is to stage", "not done yet. The plan stopped half-way (the next step is to stage)"),

@@ -202,7 +202,7 @@ def test_a_ring_whose_phase_does_not_fit_is_one_sentence_without_a_key(
     namespace: Lab, operator: hvac.Client, secret: dict[str, str]
 ) -> None:
     namespace.admin.secrets.kv.v2.create_or_update_secret(RING_PATH, secret, mount_point="secret")
-    with pytest.raises(RotationRefused, match=r"has \d keys? and the phase .*: write the one key") as caught:
+    with pytest.raises(RotationRefused, match=r"has \d keys? and the phase .*: write the same keys again") as caught:
         at_once(operator).read()
     assert "aaaa" not in str(caught.value)
 

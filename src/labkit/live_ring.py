@@ -43,6 +43,9 @@ class LiveKeyRing:
     which `labkit.KeyRing` decides when the next step of a rotation is safe. Until then, an OpenBao that is away and a
     ring that cannot be read change nothing, and are logged.
 
+    Make it after any fork, because its thread does not follow into a child. Its client must be able to log in for as
+    long as it runs. With a client that waits 10 s for an answer, `max_stale` should be a minute or more.
+
     Attributes:
         key_ids: the ids of the keys that were read last, in ring order; each token names its key by such an id.
 
@@ -129,8 +132,9 @@ class LiveKeyRing:
     def _refresh(self) -> None:
         try:
             self._read()
-        except LabError as error:
-            logger.warning("the ring that was read last goes on being used for now: %s", error)
+        except Exception as error:  # whatever it was, the thread must live to ask again
+            what = error if isinstance(error, LabError) else type(error).__name__
+            logger.warning("the ring that was read last goes on being used for now: %s", what)
 
     def _too_old(self) -> OpenBaoUnavailable:
         error = OpenBaoUnavailable(

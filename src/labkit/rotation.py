@@ -59,6 +59,10 @@ class KeyRing:
     no list of replicas, only their promise: one that has not read the ring for `max_stale` seconds refuses
     (`labkit.LiveKeyRing`). Each write is a check-and-set, so of several operators at once, one wins.
 
+    The time counts from when OpenBao stamped the ring, which is a little before it can be read; where a write may take
+    long, give a `max_stale` that is longer by as much. In a cluster, the nodes' clocks must agree, and replicas must
+    read from the active node.
+
     Source: OpenBao documentation, "KV v2"; SDK, `mcp.server.request_state.RequestStateSecurity`.
     """
 
@@ -99,7 +103,7 @@ class KeyRing:
         if not isinstance(phase, str) or phase not in _NEXT or (len(keys) == 1) != (phase == "steady"):
             raise RotationRefused(
                 f"The ring at secret/{self._path} has {len(keys)} keys and the phase {phase!r}: "
-                "write the one key that seals, and begin anew."
+                "write the same keys again with their phase, staged if the new one is second, activated if it is first."
             )
         earlier = tuple(int(n) for n, v in history["versions"].items() if int(n) < version and not v["destroyed"])
         earliest = datetime.fromisoformat(created).timestamp() + self._after[phase]
@@ -152,6 +156,8 @@ class KeyRing:
         state = self._due("retire", force)
         if state.phase == "activated":
             state = self._write(state, state.keys[:1], "steady")
+        if not state.earlier:
+            return state  # somebody else has destroyed them
         with outage(f"destroying earlier versions of the key ring at secret/{self._path}"):
             self._client.secrets.kv.v2.destroy_secret_versions(self._path, list(state.earlier), mount_point="secret")
         return self.read()

@@ -45,9 +45,12 @@ def _put_out(outcome: dict[str, Any]) -> tuple[bool, str]:
         return False, "The thief's state still opens: the leaked key is in the ring until it is retired."
     if opened != "unknown key":
         return False, f"The plan stopped half-way ({opened}): use stage, activate and retire, in this order."
-    if re.search(r"[0-9]", plan):
+    if re.search(r"[1-9].*retire", plan):
         return False, "It is out, but the thief had all the time that the plan waits: what are the waits good for now?"
-    return True, "Honest users are turned away for some seconds, and the thief for good."
+    return True, (
+        "Honest users are turned away for a while; so is the thief, unless they can still read the ring. So end the "
+        "stolen login first."
+    )
 
 
 JUDGES: dict[str, Judge] = {"05.1": _timetable, "05.2": _put_out}
