@@ -140,7 +140,8 @@ def test_a_step_out_of_turn_is_refused_even_by_force(
     before = ring.read()
     with pytest.raises(RotationRefused, match=f"the next step is to {due}, not to {asked}"):
         getattr(ring, asked)(**force[asked])
-    assert ring.read() == before
+    after = ring.read()  # as it was; only the time to wait for may have passed
+    assert (after.version, after.phase, after.keys) == (before.version, before.phase, before.keys)
 
 
 @pytest.mark.parametrize("step", ["stage", "activate", "retire"])
