@@ -19,6 +19,17 @@ ROLES = {"ring": "ring-reader", "envelope": "envelope-reader", "transit": "trans
 """For each codec, the role that a server needs for it; another one, `confirmations`, is needed for claims."""
 
 
+def role_for(codec: str) -> str:
+    """Return the role that a server needs for `codec`.
+
+    Raises:
+        LabError: there is no such codec.
+    """
+    if codec not in ROLES:
+        raise LabError(f"There is no codec {codec!r}: use one of {', '.join(ROLES)}.")
+    return ROLES[codec]
+
+
 def security(
     codec: str, client: hvac.Client, *, ttl: float = 120, max_stale: float | None = None
 ) -> RequestStateSecurity:
@@ -35,6 +46,7 @@ def security(
         LabError: there is no such codec, or the ring is not fit to seal with.
         OpenBaoUnavailable: OpenBao is away, or refuses our token.
     """
+    role_for(codec)  # a name that is none ends here
     match codec:
         case "ring" if max_stale is not None:
             return RequestStateSecurity(codec=LiveKeyRing(client, max_stale=max_stale), ttl=ttl)
@@ -42,9 +54,8 @@ def security(
             return RequestStateSecurity(keys=load_key_ring(client), ttl=ttl)
         case "envelope":
             return RequestStateSecurity(keys=load_envelope_ring(client), ttl=ttl)
-        case "transit":
+        case _:
             return RequestStateSecurity(codec=TransitCodec(client), ttl=ttl)
-    raise LabError(f"There is no codec {codec!r}: use one of {', '.join(ROLES)}.")
 
 
 def replica(lab: Lab, bucket: Bucket, codec: str = "ring", *, ttl: int = 120) -> MCPServer:
@@ -59,7 +70,5 @@ def replica(lab: Lab, bucket: Bucket, codec: str = "ring", *, ttl: int = 120) ->
     Raises:
         LabError: there is no such codec.
     """
-    if codec not in ROLES:
-        raise LabError(f"There is no codec {codec!r}: use one of {', '.join(ROLES)}.")
-    sealing = security(codec, lab.client(ROLES[codec]), ttl=ttl)
+    sealing = security(codec, lab.client(role_for(codec)), ttl=ttl)
     return build_janitor(sealing, SingleUse(lab.client("confirmations"), ttl=ttl), bucket)
