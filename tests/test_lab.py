@@ -9,8 +9,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -21,6 +19,7 @@ import hvac.exceptions
 import pytest
 import requests
 from mcp.server.request_state import InvalidRequestState
+from waiting import eventually
 
 import labkit
 from labkit import openbao, provision
@@ -68,13 +67,6 @@ def answers(address: str) -> bool:
         return requests.get(f"{address}/v1/sys/health", timeout=2).ok
     except requests.RequestException:
         return False
-
-
-def eventually(happened: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 30
-    while not happened():
-        assert time.monotonic() < deadline, f"not within 30 s: {what}"
-        time.sleep(0.02)
 
 
 def test_every_role_is_a_policy_file_and_has_just_its_own_policy(lab: Lab) -> None:

