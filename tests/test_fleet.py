@@ -28,6 +28,7 @@ from test_lab import eventually
 
 import labkit
 from labkit import attacks, fleet, provision, replicas, wire
+from labkit.balancer import Balancer
 from labkit.bucket import Bucket
 from labkit.fleet import Fleet
 from labkit.key_ring import load_key_ring
@@ -238,7 +239,7 @@ def test_a_fleet_that_nobody_uses_any_more_ends(lab: Lab, bucket: Bucket) -> Non
 
 def test_a_balancer_can_be_closed_from_its_own_thread(pair: Fleet) -> None:
     """As happens when that thread is the one which collects what nobody uses any more."""
-    closed: list[fleet._Balancer] = []
+    closed: list[Balancer] = []
 
     class Closing(list[str]):
         def append(self, url: str) -> None:
@@ -246,7 +247,7 @@ def test_a_balancer_can_be_closed_from_its_own_thread(pair: Fleet) -> None:
             super().append(url)
 
     served = Closing()
-    closed.append(fleet._Balancer(pair.replicas, served))
+    closed.append(Balancer(pair.replicas, served))
     assert httpx2.post(closed[0].url, json={}, trust_env=False).status_code < 500
     assert served == pair.replicas[:1]
     closed[0]._thread.join(timeout=30)
@@ -441,7 +442,7 @@ def upstream() -> Iterator[Upstream]:
 def balanced(*urls: str) -> Iterator[tuple[str, list[str]]]:
     """A balancer in front of `urls`: where it listens, and what it has served."""
     served: list[str] = []
-    balancer = fleet._Balancer(list(urls), served)
+    balancer = Balancer(list(urls), served)
     try:
         yield balancer.url, served
     finally:

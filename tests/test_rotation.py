@@ -43,8 +43,8 @@ def at_once(operator: hvac.Client, **options: float) -> KeyRing:
 def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Put OpenBao's clock forward, as `KeyRing` reads it."""
     ahead = [0.0]
-    real = rotation._now
-    monkeypatch.setattr(rotation, "_now", lambda client: real(client) + ahead[0])
+    real = rotation.now
+    monkeypatch.setattr(rotation, "now", lambda client: real(client) + ahead[0])
 
     def later(seconds: float) -> None:
         ahead[0] += seconds

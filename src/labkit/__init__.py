@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from labkit.errors import OpenBaoUnavailable as OpenBaoUnavailable
     from labkit.exercises import check as check
     from labkit.janitor import build_janitor as build_janitor
+    from labkit.janitor import recover as recover
     from labkit.key_ring import load_envelope_ring as load_envelope_ring
     from labkit.key_ring import load_key_ring as load_key_ring
     from labkit.lab import Lab as Lab
     from labkit.lab import start as start
+    from labkit.ledger import Ledger as Ledger
     from labkit.listing import source as source
     from labkit.live_ring import LiveKeyRing as LiveKeyRing
     from labkit.rotation import KeyRing as KeyRing
@@ -34,6 +36,7 @@ _HOMES = {
     "KeyRing": "rotation",
     "Lab": "lab",
     "LabError": "errors",
+    "Ledger": "ledger",
     "LiveKeyRing": "live_ring",
     "OpenBaoUnavailable": "errors",
     "SingleUse": "single_use",
@@ -44,6 +47,7 @@ _HOMES = {
     "expect_refusal": "checks",
     "load_envelope_ring": "key_ring",
     "load_key_ring": "key_ring",
+    "recover": "janitor",
     "source": "listing",
     "start": "lab",
 }

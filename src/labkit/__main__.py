@@ -45,12 +45,18 @@ def main(argv: list[str] | None = None) -> int:
         type=_folder,
         required=True,
         metavar="FOLDER",
-        help="what `provision` wrote, for two roles",
+        help="what `provision` wrote, for the roles that it needs",
     )
     serve.add_argument("--role", type=_role, help="log in as this role for the codec (default: the one that it needs)")
     serve.add_argument("--ttl", type=_ttl, default=120, help="seconds for a round, 1 to 300 (default: 120)")
     serve.add_argument(
         "--max-stale", type=_ttl, default=60, help="with the ring: stop when it was not read for so long (default: 60)"
+    )
+    serve.add_argument(
+        "--recover-after",
+        type=_ttl,
+        metavar="SECONDS",
+        help="write each purge down in a ledger, and finish those that any replica began so long ago (default: do not)",
     )
     for name, help_, steps in (
         ("ring", "rotate the key ring in KV, step by step", ("show", "stage", "activate", "retire")),
@@ -122,6 +128,7 @@ def main(argv: list[str] | None = None) -> int:
                 role=arguments.role,
                 ttl=arguments.ttl,
                 max_stale=arguments.max_stale,
+                recover_after=arguments.recover_after,
             )
         if arguments.command in ("ring", "transit"):
             from labkit import operate as operator

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import httpx2
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -64,3 +67,28 @@ def balancer(replicas: Sequence[str], served: list[str]) -> Starlette:
         return Response("no replica answered", 502)
 
     return Starlette(routes=[Route("/mcp", forward, methods=["POST"])], lifespan=lifespan)
+
+
+class Balancer:
+    """A balancer in a thread of its own, which an Interrupt of the kernel does not reach.
+
+    Attributes:
+        url: where it serves.
+    """
+
+    def __init__(self, urls: list[str], served: list[str]) -> None:
+        """Serve the replicas at `urls` on a free port; `served` is as for `balancer`."""
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/mcp"
+        # Whoever is still waiting for an answer when it closes is cut off, which is no error to print a traceback for.
+        config = uvicorn.Config(balancer(urls, served), log_level="critical", timeout_graceful_shutdown=1)
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]}, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop serving, and cut off whoever still waits."""
+        self._server.should_exit = True
+        if threading.current_thread() is not self._thread:  # any thread may come to collect what nobody uses any more
+            self._thread.join(timeout=5)
+            self._listening.close()

@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import weakref
 from pathlib import Path
 
-import uvicorn
-
 from labkit import credentials, replicas
-from labkit.balancer import balancer
+from labkit.balancer import Balancer
 from labkit.bucket import Bucket
 from labkit.child import Child
 from labkit.errors import LabError, outage
@@ -35,7 +31,15 @@ class Fleet:
     """
 
     def __init__(
-        self, lab: Lab, bucket: Bucket, *, count: int = 2, codec: str = "ring", ttl: int = 120, max_stale: int = 60
+        self,
+        lab: Lab,
+        bucket: Bucket,
+        *,
+        count: int = 2,
+        codec: str = "ring",
+        ttl: int = 120,
+        max_stale: int = 60,
+        recover_after: int | None = None,
     ) -> None:
         """Start `count` replicas, each with credentials of its own, and wait until all of them are ready.
 
@@ -46,6 +50,8 @@ class Fleet:
             codec: "ring", "envelope" or "transit".
             ttl: seconds that a round, and a claim, may take: 1 to 300.
             max_stale: seconds without having read the ring after which a replica refuses: 1 to 300.
+            recover_after: write each purge down in the ledger, and let each replica finish those that any of them
+                began so many seconds ago, 1 to 300; by default, there is no ledger.
 
         Raises:
             ValueError: `count` is less than 1.
@@ -54,16 +60,20 @@ class Fleet:
         """
         if count < 1:
             raise ValueError(f"a fleet has at least 1 replica, not {count}")
-        replicas.role_for(codec)  # a name that is none ends here, before anything is started
+        roles = [replicas.role_for(codec), "confirmations"]  # a name that is none ends here
+        arguments = ["--codec", codec, "--ttl", str(ttl), "--max-stale", str(max_stale)]
+        if recover_after is not None:
+            roles.append("ledger")
+            arguments += ["--recover-after", str(recover_after)]
         self.served: list[str] = []
         self._children: list[Child] = []
-        self._balancers: list[_Balancer] = []
+        self._balancers: list[Balancer] = []
         self.close = weakref.finalize(self, _end, self._children, self._balancers)
         try:
             for _ in range(count):
-                self._children.append(_start(lab, bucket, codec, ttl, max_stale))
+                self._children.append(_start(lab, bucket, roles, arguments))
             self.replicas = [_ready(child) for child in self._children]
-            self._balancers.append(_Balancer(self.replicas, self.served))
+            self._balancers.append(Balancer(self.replicas, self.served))
         except BaseException:
             self.close()
             raise
@@ -88,24 +98,23 @@ class Fleet:
         return f"<Fleet of {len(self.replicas)} at {self.url}>"
 
 
-def _start(lab: Lab, bucket: Bucket, codec: str, ttl: int, max_stale: int) -> Child:
+def _start(lab: Lab, bucket: Bucket, roles: list[str], arguments: list[str]) -> Child:
     folder = Path(tempfile.mkdtemp(prefix="labkit-replica-"))  # 0700
     try:
         with outage("handing out credentials", passing=(LabError,)):
-            for role in (replicas.ROLES[codec], "confirmations"):
+            for role in roles:
                 credentials.hand_out(lab.admin, role, folder)
-        return _launch(lab, bucket, codec, ttl, max_stale, folder)
+        return _launch(lab, bucket, arguments, folder)
     except BaseException:  # an interrupt, above all: credentials that nobody will use
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _launch(lab: Lab, bucket: Bucket, codec: str, ttl: int, max_stale: int, folder: Path) -> Child:
+def _launch(lab: Lab, bucket: Bucket, arguments: list[str], folder: Path) -> Child:
     # Nothing of what the kernel may do in OpenBao is handed on.
     env = {k: v for k, v in os.environ.items() if not k.startswith(("BAO_", "VAULT_"))} | lab.environment()
-    arguments = ["--codec", codec, "--port", "0", "--bucket", str(bucket.folder.resolve()), "--ttl", str(ttl)]
-    arguments += ["--max-stale", str(max_stale)]
-    command = [sys.executable, "-m", "labkit", "serve", *arguments, "--credentials", str(folder)]
+    ours = ["--port", "0", "--bucket", str(bucket.folder.resolve()), "--credentials", str(folder)]
+    command = [sys.executable, "-m", "labkit", "serve", *arguments, *ours]
     with (folder / "log").open("wb") as log:
         return Child(command, folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
 
@@ -120,26 +129,7 @@ def _ready(child: Child) -> str:
     return found[0]
 
 
-class _Balancer:
-    """A balancer in a thread of its own, which an Interrupt of the kernel does not reach."""
-
-    def __init__(self, urls: list[str], served: list[str]) -> None:
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/mcp"
-        # Whoever is still waiting for an answer when it closes is cut off, which is no error to print a traceback for.
-        config = uvicorn.Config(balancer(urls, served), log_level="critical", timeout_graceful_shutdown=1)
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]}, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.should_exit = True
-        if threading.current_thread() is not self._thread:  # any thread may come to collect what nobody uses any more
-            self._thread.join(timeout=5)
-            self._listening.close()
-
-
-def _end(children: list[Child], balancers: list[_Balancer]) -> None:
+def _end(children: list[Child], balancers: list[Balancer]) -> None:
     for balancing in balancers:
         balancing.close()
     for child in children:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import uuid
 from typing import Any
 
 from mcp.server import MCPServer
@@ -23,6 +24,7 @@ from mcp_types import (
 
 from labkit.bucket import Bucket
 from labkit.errors import OpenBaoUnavailable
+from labkit.ledger import Ledger, NotPlanned
 from labkit.single_use import AlreadyRedeemed, PlanTooLarge, SingleUse, WrongPlan
 
 logger = logging.getLogger(__name__)
@@ -45,7 +47,9 @@ _SHOWN = 80  # characters of a key or prefix in a sentence
 _PLAIN = re.compile(r"[A-Za-z0-9._/+=@-]+")  # a key that cannot be taken for words of ours stands without quotes
 
 
-def build_janitor(security: RequestStateSecurity, single_use: SingleUse, bucket: Bucket) -> MCPServer:
+def build_janitor(
+    security: RequestStateSecurity, single_use: SingleUse, bucket: Bucket, *, ledger: Ledger | None = None
+) -> MCPServer:
     """Return the MCP server `storage-janitor` with its one tool, `purge_objects(prefix)`.
 
     Round 1 scans the bucket, parks the plan behind a single-use claim and asks. Round 2 redeems the claim and deletes
@@ -55,6 +59,7 @@ def build_janitor(security: RequestStateSecurity, single_use: SingleUse, bucket:
         security: how `requestState` is sealed; replicas of one service share its keys.
         single_use: where plans are parked.
         bucket: what is purged.
+        ledger: where a purge is written down before it begins, so that `recover` can finish it; by default nowhere.
 
     Source: MCP specification 2026-07-28, "Multi round-trip requests"; SDK documentation, "Multi-round-trip handlers".
     """
@@ -67,7 +72,7 @@ def build_janitor(security: RequestStateSecurity, single_use: SingleUse, bucket:
         principal = security.bind_principal(ctx.request_context) if security.bind_principal else None
         binding = {"tool": TOOL, "arguments": {"prefix": prefix}, "principal": principal}
         if ctx.request_state is None:
-            return _ask(prefix, bucket, single_use, binding)
+            return _ask(prefix, bucket, single_use, ledger, binding)
         claim = _claim(ctx.request_state)
         if claim is None:
             return _failed(REFUSALS["foreign state"])
@@ -78,21 +83,55 @@ def build_janitor(security: RequestStateSecurity, single_use: SingleUse, bucket:
             case False:
                 return _decline(claim, single_use)
             case True:
-                return _purge(claim, bucket, single_use, binding)
+                return _purge(claim, bucket, single_use, ledger, binding)
 
     return server
 
 
+def recover(ledger: Ledger, bucket: Bucket, *, after: float = 60) -> int:
+    """Finish the purges that a server has begun and, being gone, does not finish.
+
+    An object that came under the key of a deleted one meanwhile is deleted too: a plan lists keys.
+
+    Args:
+        ledger: where they are written down.
+        bucket: what is purged.
+        after: seconds since they began; a server that is still at work should have done with them by then.
+
+    Returns:
+        How many are done now.
+
+    Raises:
+        OpenBaoUnavailable: OpenBao is away, or refuses our token. Nothing is lost; call it again.
+    """
+    done = 0
+    for operation in ledger.unfinished(after):
+        try:
+            keys = _keys(operation.plan, {"tool": TOOL})
+            if isinstance(_delete(keys, bucket, again=""), str):
+                ledger.finish(operation.name, operation.plan)
+                done += 1
+        except WrongPlan as error:
+            logger.error("operation %s is not recovered: %s", operation.name, error)
+    return done
+
+
 def _ask(
-    prefix: str, bucket: Bucket, single_use: SingleUse, binding: dict[str, Any]
+    prefix: str, bucket: Bucket, single_use: SingleUse, ledger: Ledger | None, binding: dict[str, Any]
 ) -> str | CallToolResult | InputRequiredResult:
     if not prefix:
         return _failed("An empty prefix would purge the whole bucket: name a prefix, such as 'logs/'.")
     keys = bucket.keys(prefix)
     if not keys:
         return f"Nothing to purge: no object under {_shown(prefix)}."
+    plan = {**binding, "keys": keys}
     try:
-        claim = single_use.issue({**binding, "keys": keys})
+        if ledger is None:
+            claim = single_use.issue(plan)
+        else:
+            plan["operation"] = uuid.uuid4().hex
+            claim = single_use.issue(plan)
+            ledger.plan(plan["operation"], plan)
     except PlanTooLarge:
         return _failed(
             f"{len(keys):,} object(s) under {_shown(prefix)} are too many for one confirmation: use a longer prefix."
@@ -146,7 +185,9 @@ def _decline(claim: str, single_use: SingleUse) -> str:
     return "Declined: nothing was purged, and the confirmation is revoked."
 
 
-def _purge(claim: str, bucket: Bucket, single_use: SingleUse, binding: dict[str, Any]) -> str | CallToolResult:
+def _purge(
+    claim: str, bucket: Bucket, single_use: SingleUse, ledger: Ledger | None, binding: dict[str, Any]
+) -> str | CallToolResult:
     try:
         plan = single_use.redeem(claim)
         keys = _keys(plan, binding)
@@ -157,7 +198,32 @@ def _purge(claim: str, bucket: Bucket, single_use: SingleUse, binding: dict[str,
         return _failed(REFUSALS["wrong plan"])
     except OpenBaoUnavailable as error:
         return _outage(error)
-    return _delete(keys, bucket)
+    if ledger is None:
+        return _delete(keys, bucket, again="Start over for the rest.")
+    return _execute(plan, keys, bucket, ledger)
+
+
+def _execute(plan: dict[str, Any], keys: list[str], bucket: Bucket, ledger: Ledger) -> str | CallToolResult:
+    """Delete between two entries in the ledger: after the first, somebody will finish it, whatever happens to us."""
+    operation = str(plan.get("operation"))
+    try:
+        ledger.begin(operation, plan)
+    except NotPlanned as error:
+        logger.warning("purge refused: %s", error)
+        return _failed(REFUSALS["already redeemed"])
+    except OpenBaoUnavailable as error:
+        logger.error("purge not possible: %s", error)
+        return _failed(
+            "NOT PURGED: nothing was deleted by this call. But it was confirmed, and may have been written down to be "
+            f"finished later: look at what is there before you start over. {error}"
+        )
+    result = _delete(keys, bucket, again="The rest will be tried again.")
+    if isinstance(result, str):
+        try:
+            ledger.finish(operation, plan)
+        except (OpenBaoUnavailable, NotPlanned) as error:
+            logger.warning("a purge is done, and the ledger does not know it yet: %s", error)
+    return result
 
 
 def _keys(plan: dict[str, Any], binding: dict[str, Any]) -> list[str]:
@@ -165,13 +231,16 @@ def _keys(plan: dict[str, Any], binding: dict[str, Any]) -> list[str]:
     for field, value in binding.items():
         if field not in plan or plan[field] != value:
             raise WrongPlan(f"the plan is bound to another {field}")
-    keys, prefix = plan.get("keys"), binding["arguments"]["prefix"]
-    if not isinstance(keys, list) or not all(isinstance(key, str) and key.startswith(prefix) for key in keys):
+    keys, arguments = plan.get("keys"), plan.get("arguments")
+    prefix = arguments.get("prefix") if isinstance(arguments, dict) else None
+    if not isinstance(keys, list) or not isinstance(prefix, str) or not prefix:
+        raise WrongPlan("the plan lists no keys of a prefix")
+    if not all(isinstance(key, str) and key.startswith(prefix) for key in keys):
         raise WrongPlan("the plan lists no keys of this prefix")
     return keys
 
 
-def _delete(keys: list[str], bucket: Bucket) -> str | CallToolResult:
+def _delete(keys: list[str], bucket: Bucket, *, again: str) -> str | CallToolResult:
     purged: list[str] = []
     vanished: list[str] = []
     failed: list[str] = []
@@ -185,7 +254,7 @@ def _delete(keys: list[str], bucket: Bucket) -> str | CallToolResult:
     if vanished:
         report += f"; {len(vanished)} had vanished since the question: {_sample(vanished)}"
     if failed:
-        return _failed(f"{report}; {len(failed)} could not be deleted: {_sample(failed)}. Start over for the rest.")
+        return _failed(f"{report}; {len(failed)} could not be deleted: {_sample(failed)}. {again}")
     return report
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import hvac
 import hvac.exceptions
-from hvac.adapters import JSONAdapter
 
+from labkit.clock import now
 from labkit.errors import LabError, outage, part, said
 from labkit.key_ring import parse_key_ring, read_ring
 from labkit.provision import RING_PATH, TRANSIT_KEY
@@ -97,7 +97,7 @@ class KeyRing:
         version, created = int(secret["metadata"]["version"]), secret["metadata"]["created_time"]
         with outage(f"reading the history of the key ring at secret/{self._path}"):
             history = part(self._client.secrets.kv.v2.read_secret_metadata(self._path, mount_point="secret"), "data")
-            now = _now(self._client)
+            asked = now(self._client)
         keys = parse_key_ring(data, self._path)
         phase = data.get("phase", "steady" if len(keys) == 1 else None)
         if not isinstance(phase, str) or phase not in _NEXT or (len(keys) == 1) != (phase == "steady"):
@@ -113,7 +113,7 @@ class KeyRing:
             version=version,
             # A retirement that was interrupted has still to destroy what can be read back.
             next="retire" if phase == "steady" and earlier else _NEXT[phase],
-            wait=0 if phase == "steady" else max(0, math.ceil(earliest - now)),
+            wait=0 if phase == "steady" else max(0, math.ceil(earliest - asked)),
             earliest=datetime.fromtimestamp(earliest, UTC),
             earlier=earlier,
         )
@@ -244,7 +244,7 @@ class TransitRotation:
         try:
             with outage(f"reading the Transit key {self._key}", passing=(hvac.exceptions.InvalidPath,)):
                 key = part(self._transit.read_key(self._key), "data")
-                now = _now(self._client)
+                asked = now(self._client)
         except hvac.exceptions.InvalidPath:
             raise RotationRefused(f"There is no Transit key {self._key}: name one that exists.") from None
         latest = int(key["latest_version"])
@@ -252,7 +252,7 @@ class TransitRotation:
         return TransitState(
             latest=latest,
             oldest=max(1, int(key["min_decryption_version"])),
-            wait=max(0, math.ceil(earliest - now)),
+            wait=max(0, math.ceil(earliest - asked)),
             earliest=datetime.fromtimestamp(earliest, UTC),
         )
 
@@ -290,11 +290,3 @@ class TransitRotation:
         with outage(f"retiring versions of the Transit key {self._key}"):
             self._transit.update_key_configuration(self._key, min_decryption_version=state.latest)
         return self.read()
-
-
-def _now(client: hvac.Client) -> int:
-    """The time by OpenBao's clock, in whole seconds. It tells no fraction, so it is never ahead of the real one."""
-    # The health of a server is asked for outside of any namespace, and without a token.
-    adapter = JSONAdapter.from_adapter(client.adapter)
-    adapter.namespace, adapter.token = None, None
-    return int(part(adapter.get("/v1/sys/health?standbyok=true"), "server_time_utc"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import threading
+import time
 from pathlib import Path
 from types import FrameType
 
@@ -14,10 +16,14 @@ import uvicorn
 from labkit import approle, credentials, replicas
 from labkit.bucket import Bucket
 from labkit.errors import LabError
-from labkit.janitor import NAME, build_janitor
+from labkit.janitor import NAME, build_janitor, recover
+from labkit.ledger import Ledger
 from labkit.openbao import Server, find
 from labkit.single_use import AlreadyRedeemed, SingleUse
 
+logger = logging.getLogger(__name__)
+
+_KEEP = 86_400  # seconds that the ledger remembers what is over
 _GRACE = 2  # seconds that requests in flight get when it ends
 
 
@@ -30,6 +36,7 @@ def main(
     role: str | None = None,
     ttl: int = 120,
     max_stale: int = 60,
+    recover_after: int | None = None,
 ) -> int:
     """Serve until interrupted; print the URL once everything that a round needs has been tried.
 
@@ -37,10 +44,13 @@ def main(
         codec: "ring", "envelope" or "transit".
         port: where to listen on 127.0.0.1; 0 for any that is free.
         bucket: the folder that is purged.
-        folder: where the credentials of `role` and of `confirmations` lie; see `labkit.credentials`.
+        folder: where the credentials of `role`, of `confirmations` and with a ledger of `ledger` lie; see
+            `labkit.credentials`.
         role: what to log in as for the codec; by default the one that it needs.
         ttl: seconds that a round, and a claim, may take: 1 to 300.
         max_stale: seconds without having read the key ring after which it is not used any more.
+        recover_after: write each purge down in the ledger, and finish those that any server began so many seconds ago;
+            by default, there is no ledger.
 
     Returns:
         0 when it was interrupted or terminated.
@@ -64,8 +74,14 @@ def main(
         sealing.codec.unseal(sealing.codec.seal(b"ready"))
         with contextlib.suppress(AlreadyRedeemed):  # a ttl of a second may be over by now
             single_use.burn(single_use.issue({}))
+        objects, ledger = _bucket(bucket), None
+        if recover_after is not None:
+            ledger = Ledger(_log_in(server, "ledger", folder))
+            ledger.names()
+            recovering = (ledger, objects, recover_after)
+            threading.Thread(target=_recover_now_and_then, args=recovering, daemon=True).start()
         logging.disable(logging.NOTSET)
-        app = build_janitor(sealing, single_use, _bucket(bucket)).streamable_http_app(
+        app = build_janitor(sealing, single_use, objects, ledger=ledger).streamable_http_app(
             stateless_http=True, json_response=True
         )
         print(f"{NAME} seals with {codec} at http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
@@ -78,6 +94,18 @@ class _Replica(uvicorn.Server):
         """Begin to end, on the first signal and on those that an impatient person sends after it."""
         logging.getLogger("uvicorn.error").disabled = True  # that requests are cut off now is no error of theirs
         self.should_exit = True
+
+
+def _recover_now_and_then(ledger: Ledger, bucket: Bucket, after: int) -> None:
+    while True:
+        try:
+            if done := recover(ledger, bucket, after=after):
+                logger.warning("finished %d purge(s) that another server had begun", done)
+            ledger.forget(keep=_KEEP)
+        except Exception as error:  # whatever it was, the thread must live to try again
+            what = error if isinstance(error, LabError) else type(error).__name__
+            logger.error("purges that were begun are not looked after for now: %s", what)
+        time.sleep(after / 2)
 
 
 def _log_in(server: Server, role: str, folder: Path) -> hvac.Client:
