@@ -130,7 +130,7 @@ def test_the_demo_runs_against_the_container(up: Up) -> None:
     command = [sys.executable, "-m", "labkit", "demo"]
     done = subprocess.run(command, env={**os.environ, **exports(up)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("-> REFUSED: this confirmation was already used") == 2
+    assert done.stdout.count("-> REFUSED: this confirmation is used up") == 2
 
 
 def test_its_audit_device_records_what_the_demo_did(up: Up) -> None:

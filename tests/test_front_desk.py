@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.server.request_state import RequestStateSecurity
+from mcp.shared.exceptions import MCPError
 from mcp_types import InputRequiredResult
 
 from labkit import replicas
@@ -79,6 +80,24 @@ async def test_each_carrier_asks_in_round_1_reports_in_round_2_and_takes_no_stat
             for other in set(range(3)) - {number}:
                 said = await verdict(call(asked[other].request_state))
                 assert said == "error -32602: Invalid or expired requestState"
+
+
+async def test_a_state_for_one_resource_is_none_for_another() -> None:
+    async with Client(front_desk([b"k" * 32])) as client:
+        *_, resource = carriers(client)
+        state = (await resource()).request_state
+        assert NOTES in notes_in(await resource(state))
+        with pytest.raises(MCPError, match="Invalid or expired requestState"):
+            await client.session.read_resource("desk://8", request_state=state, allow_input_required=True)
+
+
+@pytest.mark.parametrize(("asked", "answered"), [(None, "alice"), ("alice", None)])
+async def test_a_state_goes_neither_from_nobody_to_somebody_nor_back(asked: str | None, answered: str | None) -> None:
+    first, second = (
+        front_desk(RequestStateSecurity(keys=[b"k" * 32], bind_principal=lambda _, who=who: who))
+        for who in (asked, answered)
+    )
+    assert await hand_over(first, second) == "refused: principal drift"
 
 
 async def test_a_booking_is_the_tools_call_for_any_of_the_tools_and_any_room() -> None:

@@ -155,7 +155,7 @@ async def test_a_no_in_any_form_burns_the_claim_at_once(
         assert text_of(result) == "Declined: nothing was purged, and the confirmation is revoked."
         assert text_of(await attacks.confirm(client, question)) == REFUSALS["already redeemed"]
         again = await reply(client, question, {QUESTION: answer})
-        assert "had already been used or had expired" in text_of(again)
+        assert "was used up or had expired already" in text_of(again)
     assert bucket.keys() == before
 
 
@@ -194,7 +194,11 @@ async def test_neither_a_yes_nor_a_no_asks_again_with_the_same_claim(
 
 
 @given(
-    st.dictionaries(st.text(max_size=12), st.none() | st.booleans() | st.integers() | st.text(max_size=12), max_size=3)
+    st.dictionaries(
+        st.just("confirm") | st.text(max_size=12),
+        st.none() | st.booleans() | st.integers() | st.text(max_size=12),
+        max_size=3,
+    )
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_only_a_true_under_confirm_purges(lab: Lab, content: dict[str, Any]) -> None:
@@ -405,7 +409,7 @@ async def test_an_outage_deletes_nothing_and_says_so(
 
 NO = {QUESTION: ElicitResult(action="decline")}
 REVOKED = "Declined: nothing was purged, and the confirmation is revoked."
-TOO_LATE = "Declined: this call purged nothing; the confirmation had already been used or had expired."
+TOO_LATE = "Declined: this call purged nothing; the confirmation was used up or had expired already."
 
 
 async def test_a_yes_and_a_no_that_race_through_two_replicas_tell_what_became_of_the_bucket(

@@ -372,3 +372,17 @@ def test_an_envelope_ring_that_cannot_be_opened_is_one_sentence(
         load_envelope_ring(client)
     assert "\n" not in str(caught.value)
     assert entry[9:25] not in str(caught.value)
+
+
+@pytest.mark.parametrize("use", [labkit.load_key_ring, lambda client: labkit.SingleUse(client).issue({"a": "plan"})])
+def test_an_outage_keeps_no_token_in_the_errors_behind_it(own_lab: Lab, use: Callable[[hvac.Client], object]) -> None:
+    """A program that collects errors walks along them, whatever a traceback shows."""
+    client = own_lab.client("mcp-server")
+    own_lab._server.close()
+    with pytest.raises(labkit.OpenBaoUnavailable) as caught:
+        use(client)
+    error: BaseException | None = caught.value
+    while error is not None:
+        for holder in (getattr(error, "request", None), getattr(error, "response", None)):
+            assert client.token not in str(vars(holder) if holder is not None else "")
+        error = error.__context__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
@@ -16,7 +17,7 @@ from mcp.server.request_state import InvalidRequestState
 from waiting import eventually
 
 import labkit
-from labkit import live_ring
+from labkit import approle, live_ring, provision
 from labkit.key_ring import InvalidKeyRing, key_id, key_id_in
 from labkit.lab import Lab
 from labkit.live_ring import LiveKeyRing
@@ -102,7 +103,7 @@ def test_the_last_good_ring_is_used_loudly_up_to_max_stale_and_then_refused(
 ) -> None:
     token = ring.seal(b"state")
     break_it(own_lab)
-    eventually(lambda: any("goes on being used" in message for message in caplog.messages), "it is said aloud")
+    eventually(lambda: any("goes on being used for" in message for message in caplog.messages), "it is said aloud")
     assert all(record.levelno >= logging.WARNING for record in caplog.records if record.name == "labkit.live_ring")
     later(-1)  # as if no time had passed: how long a slow machine takes to come here must not matter
     assert ring.unseal(ring.seal(b"state")) == ring.unseal(token) == b"state"
@@ -170,7 +171,14 @@ def test_a_ring_that_is_older_than_the_one_in_use_is_not_taken_and_gives_no_time
 
 @pytest.mark.parametrize(
     "nonsense",
-    [{}, {"data": "x"}, {"data": None}, {"data": {"keys": "x"}, "metadata": []}, {"data": {}, "metadata": 1}],
+    [
+        {},
+        {"data": "x"},
+        {"data": None},
+        {"data": {"keys": "x"}, "metadata": []},
+        {"data": {}, "metadata": 1},
+        {"data": {"keys": "a" * 64}, "metadata": []},  # the only one with a ring that can be read
+    ],
 )
 def test_a_follower_lives_on_whatever_comes(
     own_lab: Lab, ring: LiveKeyRing, monkeypatch: pytest.MonkeyPatch, nonsense: object
@@ -182,7 +190,8 @@ def test_a_follower_lives_on_whatever_comes(
         return nonsense
 
     monkeypatch.setattr(live_ring, "read_ring", answer)
-    eventually(lambda: len(answers) > 1, "it asks again")
+    eventually(lambda: len(answers) > 1 or not ring._thread.is_alive(), "it asks again, or is dead")
+    assert ring._thread.is_alive()
     monkeypatch.setattr(live_ring, "read_ring", real)
     write(own_lab, b"k" * 32)
     eventually(lambda: ring.key_ids == (key_id(b"k" * 32),), "the ring is read again")
@@ -193,6 +202,51 @@ def test_a_ring_that_cannot_be_read_at_the_start_starts_nothing(own_lab: Lab) ->
     with pytest.raises(InvalidKeyRing):
         LiveKeyRing(own_lab.client("ring-reader"))
     assert followers() == []
+
+
+def test_a_follower_lives_on_when_its_log_cannot_be_written(own_lab: Lab, ring: LiveKeyRing) -> None:
+    called: list[logging.LogRecord] = []
+
+    def fail(record: logging.LogRecord) -> bool:
+        called.append(record)
+        raise OSError("no space left")
+
+    live_ring.logger.addFilter(fail)
+    try:
+        spoil(own_lab)
+        eventually(lambda: len(called) > 1, "it has tried to say so")
+    finally:
+        live_ring.logger.removeFilter(fail)
+    write(own_lab, b"k" * 32)
+    eventually(lambda: ring.key_ids == (key_id(b"k" * 32),), "the ring is read again")
+
+
+def test_a_login_that_was_ended_hurts_nobody_else(own_lab: Lab) -> None:
+    """OpenBao counts bad logins, and by default locks out all who share the role."""
+    stolen, honest = own_lab.client("ring-reader"), own_lab.client("ring-reader")
+    with contextlib.closing(LiveKeyRing(stolen, max_stale=0.2)) as ring:
+        own_lab.lock_out(stolen)
+        failed = [0]
+        real = ring._read
+
+        def counted() -> None:
+            try:
+                real()
+            except labkit.OpenBaoUnavailable:
+                failed[0] += 1
+                raise
+
+        ring._read = counted  # type: ignore[method-assign]
+        eventually(lambda: failed[0] > 8, "it has tried again and again")
+    logins = [r for r in own_lab.audit_records() if r["request"]["path"] == "auth/approle/login" and r.get("error")]
+    assert len({r["request"]["id"] for r in logins}) == 1, "a login that was refused for good is not tried again"
+    role_id, _ = provision.credentials(own_lab.admin, "ring-reader")
+    for _ in range(8):
+        with pytest.raises(labkit.OpenBaoUnavailable, match="refused the AppRole login"):
+            approle.log_in(own_lab._server, own_lab.namespace, "ring-reader", role_id, "made-up")
+    own_lab.admin.auth.token.revoke(honest.token)
+    assert labkit.load_key_ring(honest), "it logs in again"
+    assert labkit.load_key_ring(own_lab.client("ring-reader"))
 
 
 def test_one_thread_follows_and_it_goes_with_close_or_with_the_ring(own_lab: Lab) -> None:
@@ -257,7 +311,7 @@ def test_readers_in_many_threads_meet_one_ring_or_the_other(own_lab: Lab, ring: 
     assert failures == []
 
 
-@pytest.mark.parametrize("max_stale", [0, -1, float("nan")])
+@pytest.mark.parametrize("max_stale", [0, -1, 86_401, float("inf"), float("nan")])
 def test_a_time_that_cannot_be_is_turned_down(own_lab: Lab, max_stale: float) -> None:
     with pytest.raises(ValueError, match="more than 0 seconds"):
         LiveKeyRing(own_lab.client("ring-reader"), max_stale=max_stale)

@@ -47,15 +47,36 @@ def test_the_ring_is_rotated_step_by_step(run: Run) -> None:
     assert said(run("ring", "show")) == "The ring is steady, with 1 key, as version 1. Next step: stage, now."
     staged = said(run("ring", "stage"))
     assert re.fullmatch(
-        r"The ring is staged, with 2 keys, as version 2\. Next step: activate, in [56]\d s, at [\d:]{8} UTC\.", staged
+        (
+            r"The ring is staged, with 2 keys, as version 2\. Next step: activate, in [56]\d s, at [\d:]{8} UTC, "
+            r"if no server was started with more than --max-stale 60\."
+        ),
+        staged,
     )
     assert "too early to activate" in refused(run("ring", "activate"))
     assert "the next step is to activate, not to stage" in refused(run("ring", "stage"))
     assert said(run("ring", "show")).startswith("The ring is staged, with 2 keys, as version 2.")
     forced = said(run("ring", "activate", "--force")).splitlines()
     assert re.fullmatch(r"Forced, \d+ s too early: it breaks every round that a replica which .*", forced[0])
-    assert re.search(r"Next step: retire, in 1[78]\d s", forced[1])
+    assert re.search(
+        r"retire, in 1[78]\d s, .*, if no server was started with more than --max-stale 60 or --ttl 120", forced[1]
+    )
     assert "Next step: stage, now." in said(run("ring", "retire", "--force")).splitlines()[1]
+
+
+def test_nothing_is_said_to_be_forced_that_was_refused(run: Run) -> None:
+    assert "the next step is to stage, not to retire" in refused(run("ring", "retire", "--force"))
+    said(run("ring", "stage"))
+    assert "the next step is to activate, not to retire" in refused(run("ring", "retire", "--force"))
+    said(run("transit", "rotate"))
+    said(run("transit", "retire", "--force"))
+    assert "the only one in use" in refused(run("transit", "retire", "--force"))
+
+
+def test_force_is_not_abbreviated(run: Run) -> None:
+    done = run("ring", "stage", "--forc")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "unrecognized arguments: --forc" in done.stderr
 
 
 def test_times_of_ones_own_count(run: Run) -> None:

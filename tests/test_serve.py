@@ -93,6 +93,7 @@ def handed_out(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def command(lab: Lab, handed_out: Path, tmp_path: Path) -> Command:
     shutil.copytree(handed_out, tmp_path / "credentials")
+    (tmp_path / "bucket").mkdir(exist_ok=True)
     return Command(lab, tmp_path / "credentials", tmp_path / "bucket", [], environment(lab))
 
 
@@ -100,6 +101,7 @@ def command(lab: Lab, handed_out: Path, tmp_path: Path) -> Command:
 def provisioner(lab: Lab, tmp_path: Path) -> Command:
     """For `provision`: nothing is written yet, and the one who provisions has a token."""
     env = environment(lab) | {"BAO_TOKEN": str(lab.admin.token)}
+    (tmp_path / "bucket").mkdir(exist_ok=True)
     return Command(lab, tmp_path / "credentials", tmp_path / "bucket", [], env)
 
 
@@ -216,16 +218,19 @@ NOT_LET_IN = (
     "refused the AppRole login of ring-reader: its secret-id is unknown, used up or expired, or the namespace in "
     "BAO_NAMESPACE was not provisioned; provision it"
 )
-WRITE_IT = "let `python -m labkit provision` write it"
+WRITE_IT = "name the folder and a role that `python -m labkit provision` wrote, or let it write there"
 MISTAKES: dict[str, tuple[Spoil, str]] = {
     "a codec that is none": (arguments("--codec", "aes"), r"invalid choice: 'aes' \(choose from .*ring"),
     "a port that is none": (arguments("--port", "http"), "'http' is no port: give a number from 1 to 65535"),
     "a port too high": (arguments("--port", "65536"), "'65536' is no port: give a number"),
-    "a ttl of nothing": (arguments("--ttl", "0"), "'0' is no lifetime: give whole seconds from 1 to 300"),
-    "a ttl too long": (arguments("--ttl", "301"), "'301' is no lifetime: give whole seconds from 1 to 300"),
-    "a ttl in words": (arguments("--ttl", "2m"), "'2m' is no lifetime: give whole seconds from 1 to 300"),
+    "a ttl of nothing": (arguments("--ttl", "0"), "'0' is no number of seconds: give a whole one from 1 to 300"),
+    "a ttl too long": (arguments("--ttl", "301"), "'301' is no number of seconds: give a whole one from 1 to 300"),
+    "a ttl in words": (arguments("--ttl", "2m"), "'2m' is no number of seconds: give a whole one from 1 to 300"),
     "a port of 5,000 digits": (arguments("--port", "9" * 5000), "'9{20}' is no port: give a number from 1 to 65535$"),
-    "a ttl of 5,000 digits": (arguments("--ttl", "1" * 5000), "'1{20}' is no lifetime: give whole seconds from 1 to"),
+    "a ttl of 5,000 digits": (
+        arguments("--ttl", "1" * 5000),
+        "'1{20}' is no number of seconds: give a whole one from 1",
+    ),
     "a port in other digits": (arguments("--port", "٨٠٨٠"), "'٨٠٨٠' is no port: give a number from 1 to 65535"),
     "no name of a bucket": (arguments("--bucket", ""), r"--bucket: an empty name would be the folder you are in: name"),
     "no name of a folder": (arguments("--credentials", ""), r"--credentials: an empty name would be the folder you ar"),
@@ -265,11 +270,11 @@ MISTAKES: dict[str, tuple[Spoil, str]] = {
     ),
     "a secret-id that is a pipe": (
         file(replaced_by_a_pipe),
-        rf"ring-reader\.secret-id holds no credential: {WRITE_IT} anew",
+        r"ring-reader\.secret-id holds no credential: let `python -m labkit provision` write it anew",
     ),
     "a role-id that is a pipe": (
         file(replaced_by_a_pipe, "confirmations.role-id"),
-        rf"confirmations\.role-id holds no credential: {WRITE_IT} anew",
+        r"confirmations\.role-id holds no credential: let `python -m labkit provision` write it anew",
     ),
     "a folder of two lines": (
         a_folder_of_two_lines,
@@ -277,21 +282,24 @@ MISTAKES: dict[str, tuple[Spoil, str]] = {
     ),
     "a bucket of two lines": (
         a_file_of_two_lines_for_a_bucket,
-        r"/one two cannot be a bucket \(File exists\): name another folder with --bucket",
+        r"/one two is no folder: make it, or name another one with --bucket",
     ),
     "a secret-id that is empty": (
         file(lambda path: path.write_text("\n")),
-        rf"ring-reader\.secret-id holds no credential: {WRITE_IT} anew",
+        r"ring-reader\.secret-id holds no credential: let `python -m labkit provision` write it anew",
     ),
     "a secret-id that is binary": (
         file(lambda path: path.write_bytes(bytes(range(256)))),
-        rf"ring-reader\.secret-id holds no credential: {WRITE_IT} anew",
+        r"ring-reader\.secret-id holds no credential: let `python -m labkit provision` write it anew",
     ),
     "a secret-id of nobody": (
         file(lambda path: path.write_text(secrets.token_hex(18))),
         NOT_LET_IN,
     ),
-    "a bucket that is a file": (a_file_for_a_bucket, r"/a-file cannot be a bucket .*: name another folder with --buck"),
+    "a bucket that is a file": (
+        a_file_for_a_bucket,
+        "/a-file is no folder: make it, or name another one with",
+    ),
 }
 
 
@@ -333,6 +341,7 @@ def outcomes(
 
     def make(spoil: Spoil, folder: Path) -> Outcome:
         shutil.copytree(handed_out, folder / "credentials")
+        (folder / "bucket").mkdir()
         command = Command(lab, folder / "credentials", folder / "bucket", [], environment(lab))
         hidden = command.secrets()
         spoil(command)
@@ -477,6 +486,7 @@ def test_a_ring_that_is_spoiled_or_gone_is_one_sentence(
 def spoiled(own_namespace: Lab, tmp_path: Path) -> Command:
     for role in provision.roles():
         credentials.hand_out(own_namespace.admin, role, tmp_path / "credentials")
+    (tmp_path / "bucket").mkdir(exist_ok=True)
     return Command(own_namespace, tmp_path / "credentials", tmp_path / "bucket", [], environment(own_namespace))
 
 
@@ -527,6 +537,7 @@ def replica(
     folder = tmp_path_factory.mktemp(request.param)
     shutil.copytree(handed_out, folder / "credentials")
     arguments = ["--codec", request.param]
+    (folder / "bucket").mkdir()
     with serving(Command(lab, folder / "credentials", folder / "bucket", arguments, environment(lab))) as replica:
         yield replica
 

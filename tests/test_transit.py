@@ -58,6 +58,7 @@ ALTERATIONS: dict[str, Callable[[str], str]] = {
     "one padding character": lambda t: f"{t}=",
     "other padding bits": other_padding_bits,
     "standard base64": standard,
+    "standard alphabet": lambda t: standard(t).rstrip("="),
     "version 0": lambda t: t.replace(":v1:", ":v0:"),
     "version 01": lambda t: t.replace(":v1:", ":v01:"),
     "version +1": lambda t: t.replace(":v1:", ":v+1:"),
@@ -90,6 +91,8 @@ ALTERATIONS: dict[str, Callable[[str], str]] = {
 
 def payload_with_padding(codec: TransitCodec) -> str:
     token = codec.seal(PAYLOAD)
+    while not set(body(token)) & set("-_"):  # one token in thirty is spelled alike in both alphabets
+        token = codec.seal(PAYLOAD)
     assert len(body(token)) % 4, "the payload must leave padding, or some alterations alter nothing"
     return token
 

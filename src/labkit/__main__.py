@@ -50,7 +50,11 @@ def main(argv: list[str] | None = None) -> int:
     serve.add_argument("--role", type=_role, help="log in as this role for the codec (default: the one that it needs)")
     serve.add_argument("--ttl", type=_ttl, default=120, help="seconds for a round, 1 to 300 (default: 120)")
     serve.add_argument(
-        "--max-stale", type=_ttl, default=60, help="with the ring: stop when it was not read for so long (default: 60)"
+        "--max-stale",
+        type=_ttl,
+        default=60,
+        help="with the ring: seconds, 1 to 300, without having read it after which rounds are refused; with less than "
+        "30, one slow answer of OpenBao can do that (default: 60)",
     )
     serve.add_argument(
         "--recover-after",
@@ -58,33 +62,55 @@ def main(argv: list[str] | None = None) -> int:
         metavar="SECONDS",
         help="write each purge down in a ledger, and finish those that any replica began so long ago (default: do not)",
     )
-    for name, help_, steps in (
-        ("ring", "rotate the key ring in KV, step by step", ("show", "stage", "activate", "retire")),
-        ("transit", "rotate the Transit key", ("show", "rotate", "retire")),
+    for name, help_, steps, told in (
+        (
+            "ring",
+            "rotate the key ring in KV, step by step",
+            ("show", "stage", "activate", "retire"),
+            "stage hands out a new key, activate lets it seal, retire drops the old one.",
+        ),
+        (
+            "transit",
+            "rotate the Transit key",
+            ("show", "rotate", "retire"),
+            "rotate makes a new version that seals, retire refuses the older ones.",
+        ),
     ):
         operate = commands.add_parser(
             name,
             help=help_,
-            description=f"{help_.capitalize()}, at BAO_ADDR and BAO_NAMESPACE, as the role ring-operator. Each command "
-            "prints the next step and when it is safe; a step that comes too early is refused.",
+            description=f"{help_[0].upper()}{help_[1:]}, at BAO_ADDR and BAO_NAMESPACE, as the role ring-operator. "
+            f"{told} Each command prints the next step and when it is safe; one that comes too early is refused.",
+            allow_abbrev=False,
         )
         operate.add_argument("step", choices=steps)
         operate.add_argument(
             "--credentials",
-            type=Path,
+            type=_folder,
             required=True,
             metavar="FOLDER",
             help="what `provision` wrote",
         )
-        operate.add_argument("--ttl", type=_ttl, default=120, help="the longest round of any replica (default: 120)")
+        operate.add_argument(
+            "--ttl",
+            type=_ttl,
+            default=120,
+            help="seconds, 1 to 300: the largest --ttl that any replica was started with; give it with each step "
+            "(default: 120, as for serve)",
+        )
         if name == "ring":
             operate.add_argument(
                 "--max-stale",
                 type=_ttl,
                 default=60,
-                help="the longest that any goes unread (default: 60)",
+                help="seconds, 1 to 300: the largest --max-stale of any replica; give it with each step "
+                "(default: 60, as for serve)",
             )
-        operate.add_argument("--force", action="store_true", help="do it too early, and turn honest users away")
+        operate.add_argument(
+            "--force",
+            action="store_true",
+            help="activate or retire without the wait, and turn honest users away; the order stays",
+        )
     commands.add_parser(
         "demo",
         help="run the four moves against one requestState, with the key ring and with Transit",
@@ -157,7 +183,10 @@ def _unwritable(error: OSError) -> int:
 def _folder(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("an empty name would be the folder you are in: name it, or give .")
-    return Path(text)
+    try:
+        return Path(text).expanduser()  # as in --bucket=~/bucket, which the shell leaves as it is
+    except RuntimeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is the folder of a user who is not known here") from None
 
 
 def _number(text: str, highest: int) -> int | None:
@@ -186,7 +215,7 @@ def _role(text: str) -> str:
 def _ttl(text: str) -> int:
     ttl = _number(text, 300)
     if ttl is None:
-        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no lifetime: give whole seconds from 1 to 300")
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no number of seconds: give a whole one from 1 to 300")
     return ttl
 
 

@@ -42,6 +42,7 @@ class _AppRoleAdapter(StrictAdapter):
         self._role = role
         self._credentials = {"role_id": role_id, "secret_id": secret_id}
         self._lock = threading.Lock()
+        self._ended = False
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -63,15 +64,21 @@ class _AppRoleAdapter(StrictAdapter):
         with self._lock:
             if self.token != dead:  # another thread was faster
                 return
+            if self._ended:  # a login that was refused for good is not tried again: some servers count them
+                raise self._refused()
             try:
                 with outage(f"logging in as {self._role}", passing=_REFUSED):
                     answer = super().request("post", "/v1/auth/approle/login", json=self._credentials)
                     self.token = str(part(part(answer, "auth"), "client_token"))
-            except _REFUSED:
-                raise OpenBaoUnavailable(
-                    f"OpenBao refused the AppRole login of {self._role}: its secret-id is unknown, used up or expired, "
-                    "or the namespace in BAO_NAMESPACE was not provisioned; provision it, and use those credentials."
-                ) from None
+            except _REFUSED as error:
+                self._ended = isinstance(error, hvac.exceptions.InvalidRequest)
+                raise self._refused() from None
+
+    def _refused(self) -> OpenBaoUnavailable:
+        return OpenBaoUnavailable(
+            f"OpenBao refused the AppRole login of {self._role}: its secret-id is unknown, used up or expired, or the "
+            "namespace in BAO_NAMESPACE was not provisioned; provision it, and start this anew with those credentials."
+        )
 
     def _is_dead(self) -> bool:
         return _status(super().request("get", "/v1/auth/token/lookup-self", raise_exception=False)) == 403

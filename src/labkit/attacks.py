@@ -35,17 +35,29 @@ async def ask(client: Client, prefix: str) -> Question:
     return Question(prefix, result.request_state)
 
 
+_YES = ElicitResult(action="accept", content={"confirm": True})
+_NO = ElicitResult(action="decline")
+
+
 async def confirm(client: Client, question: Question) -> CallToolResult | InputRequiredResult:
     """Play round 2 honestly: the same arguments, the same state, and a yes.
 
     Raises:
         MCPError: the boundary refused the state.
     """
-    yes = ElicitResult(action="accept", content={"confirm": True})
+    return await _answer(client, question, _YES)
+
+
+async def decline(client: Client, question: Question) -> CallToolResult | InputRequiredResult:
+    """Play round 2 honestly with a no; raises as `confirm` does."""
+    return await _answer(client, question, _NO)
+
+
+async def _answer(client: Client, question: Question, answer: ElicitResult) -> CallToolResult | InputRequiredResult:
     result: Any = await client.session.call_tool(
         TOOL,
         {"prefix": question.prefix},
-        input_responses={QUESTION: yes},
+        input_responses={QUESTION: answer},
         request_state=question.state,
         allow_input_required=True,
     )

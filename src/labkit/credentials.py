@@ -88,7 +88,8 @@ def _one(path: Path) -> str:
             text = file.read(1000).strip() if stat.S_ISREG(mode) else ""
     except OSError as error:
         raise LabError(
-            f"{path} cannot be read ({error.strerror}): let `python -m labkit provision` write it."
+            f"{path} cannot be read ({error.strerror}): name the folder and a role that `python -m labkit provision` "
+            "wrote, or let it write there."
         ) from None
     except UnicodeError:
         text = ""

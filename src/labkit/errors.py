@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import hvac.exceptions
+import requests
 import urllib3.exceptions
 
 _SHOWN = 300  # characters of what a server says; whoever answers at an address may say anything
@@ -47,6 +48,7 @@ def outage(doing: str, *, passing: tuple[type[Exception], ...] = ()) -> Iterator
     except passing:
         raise
     except UNREACHABLE as error:
+        forget_request(error)
         raise OpenBaoUnavailable(
             f"OpenBao is unreachable while {doing} ({type(error).__name__}): check its address and certificate, "
             "and that it runs."
@@ -59,11 +61,17 @@ def outage(doing: str, *, passing: tuple[type[Exception], ...] = ()) -> Iterator
         raise OpenBaoUnavailable(
             f"OpenBao failed while {doing} ({said(error)}): check its status with `bao status`."
         ) from None
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
         raise OpenBaoUnavailable(
             f"Nothing that can be read as OpenBao's answer came while {doing} ({type(error).__name__}): check the "
             "address, and any proxy in between."
         ) from None
+
+
+def forget_request(error: BaseException) -> None:
+    """Take the request, with its token and its body, off an error that lives on as the context of ours."""
+    if isinstance(error, requests.RequestException):
+        error.request = error.response = None
 
 
 def said(error: hvac.exceptions.VaultError) -> str:

@@ -38,7 +38,7 @@ _SCHEMA: dict[str, Any] = {
     "required": ["confirm"],
 }
 REFUSALS = {
-    "already redeemed": "REFUSED: this confirmation was already used or has expired. Start over.",
+    "already redeemed": "REFUSED: this confirmation is used up or has expired. Start over.",
     "wrong plan": "REFUSED: this confirmation was given for another request. Start over.",
     "foreign state": "REFUSED: this confirmation is none of this tool's. Start over.",
 }
@@ -175,7 +175,7 @@ def _decline(claim: str, single_use: SingleUse) -> str:
     try:
         single_use.burn(claim)
     except AlreadyRedeemed:
-        return "Declined: this call purged nothing; the confirmation had already been used or had expired."
+        return "Declined: this call purged nothing; the confirmation was used up or had expired already."
     except OpenBaoUnavailable as error:
         logger.error("a declined confirmation was not burned: %s", error)
         return (

@@ -38,7 +38,7 @@ def load_key_ring(client: hvac.Client, path: str = RING_PATH) -> list[bytes]:
 
     Source: SDK, `mcp.server.request_state.RequestStateSecurity`; OpenBao documentation, "KV v2".
     """
-    return parse_key_ring(read_ring(client, path).get("data"), path)
+    return parse_key_ring(read_ring(client, path)["data"], path)
 
 
 def parse_key_ring(data: Any, path: str = RING_PATH) -> list[bytes]:
@@ -129,6 +129,8 @@ def read_ring(client: hvac.Client, path: str = RING_PATH, example: str = "keys=<
         with outage(f"reading the key ring at secret/{path}", passing=answers):
             answer = client.secrets.kv.v2.read_secret_version(path, mount_point="secret", raise_on_deleted_version=True)
             secret: dict[str, Any] = part(answer, "data")
+            if not isinstance(secret["metadata"], dict) or not isinstance(secret["data"], dict):
+                raise hvac.exceptions.UnexpectedError("no secret of KV v2 in the answer")
             return secret
     except hvac.exceptions.InvalidPath:
         raise InvalidKeyRing(

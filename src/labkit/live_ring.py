@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import random
@@ -57,14 +58,15 @@ class LiveKeyRing:
         Args:
             client: may read the ring.
             path: where the ring lies in the mount `secret/`.
-            max_stale: seconds without having read the ring after which it is not used any more, more than 0.
+            max_stale: seconds without having read the ring after which it is not used any more; more than 0, a day at
+                most.
 
         Raises:
-            ValueError: `max_stale` is not more than 0.
+            ValueError: `max_stale` is not in that range.
             InvalidKeyRing, OpenBaoUnavailable: as for `load_key_ring`; a server without a ring does not start.
         """
-        if not max_stale > 0:
-            raise ValueError(f"max_stale is more than 0 seconds, not {max_stale!r}")
+        if not 0 < max_stale <= 86_400:
+            raise ValueError(f"max_stale is more than 0 seconds and at most a day, not {max_stale!r}")
         self._client = client
         self._path = path
         self._max_stale = max_stale
@@ -117,7 +119,7 @@ class LiveKeyRing:
         # From before the question and not from the answer: what changed in between may not be in it.
         until = _clock(_CLOCK) + _USED * self._max_stale
         secret = read_ring(self._client, self._path)
-        keys, version = parse_key_ring(secret.get("data"), self._path), int(secret["metadata"]["version"])
+        keys, version = parse_key_ring(secret["data"], self._path), int(secret["metadata"]["version"])
         with self._lock:
             if self._closed:
                 return
@@ -134,9 +136,11 @@ class LiveKeyRing:
     def _refresh(self) -> None:
         try:
             self._read()
-        except Exception as error:  # whatever it was, the thread must live to ask again
+        except Exception as error:
             what = error if isinstance(error, LabError) else type(error).__name__
-            logger.warning("the ring that was read last goes on being used for now: %s", what)
+            left = self._until - _clock(_CLOCK)
+            for_now = f"goes on being used for {left:.1f} s more" if left > 0 else "is not used any more"
+            logger.warning("the key ring could not be read, and the one that was read last %s: %s", for_now, what)
 
     def _unusable(self) -> OpenBaoUnavailable:
         error = OpenBaoUnavailable(
@@ -159,5 +163,6 @@ def _follow(ring: weakref.ref[LiveKeyRing], stop: threading.Event, pause: float)
         followed = ring()
         if followed is None:
             return
-        followed._refresh()
+        with contextlib.suppress(Exception):  # whatever it is, a log that cannot be written too: live to ask again
+            followed._refresh()
         del followed  # not held while waiting

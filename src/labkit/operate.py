@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import hvac
@@ -9,7 +10,8 @@ import hvac
 from labkit import approle, credentials
 from labkit.errors import LabError
 from labkit.openbao import find
-from labkit.rotation import BREAKS, KeyRing, RingState, TransitRotation, TransitState
+from labkit.rotation import BREAKS, KeyRing, RingState
+from labkit.transit_rotation import TransitRotation, TransitState
 
 ROLE = "ring-operator"
 
@@ -37,12 +39,14 @@ def ring(step: str, folder: Path, *, ttl: int, max_stale: int, force: bool = Fal
         case "stage":
             state = rotating.stage()
         case "activate":
-            _warn(step, rotating.read().wait if force else 0)
+            early = _early(rotating, step)
             state = rotating.activate(force=force)
+            _warn(step, early)
         case _:
-            _warn(step, rotating.read().wait if force else 0)
+            early = _early(rotating, step)
             state = rotating.retire(force=force)
-    print(_told(state))
+            _warn(step, early)
+    print(_told(state, ttl, max_stale))
     return 0
 
 
@@ -58,21 +62,28 @@ def transit(step: str, folder: Path, *, ttl: int, force: bool = False) -> int:
         case "rotate":
             state = rotating.rotate()
         case _:
-            _warn(step, rotating.read().wait if force else 0)
+            early = rotating.read().wait
             state = rotating.retire(force=force)
-    print(_versions(state))
+            _warn(step, early)
+    print(_versions(state, ttl))
     return 0
 
 
-def _warn(step: str, wait: int) -> None:
-    if wait:
-        print(f"Forced, {wait} s too early: it breaks {BREAKS[step]}.")
+def _early(rotating: KeyRing, step: str) -> int:
+    state = rotating.read()
+    return state.wait if state.next == step else 0
 
 
-def _told(state: RingState) -> str:
+def _warn(step: str, early: int) -> None:
+    if early:
+        print(f"Forced, {early} s too early: it breaks {BREAKS[step]}.")
+
+
+def _told(state: RingState, ttl: int, max_stale: int) -> str:
     count = f"{len(state.keys)} key{'s' if len(state.keys) > 1 else ''}"
     what = "destroy its earlier versions, which can still be read back: retire" if _unfinished(state) else state.next
-    when = f"in {state.wait} s, at {state.earliest:%H:%M:%S} UTC" if state.wait else "now"
+    longest = f"--max-stale {max_stale}" + (f" or --ttl {ttl}" if state.next == "retire" else "")
+    when = _when(state.wait, state.earliest, longest)
     return f"The ring is {state.phase}, with {count}, as version {state.version}. Next step: {what}, {when}."
 
 
@@ -80,10 +91,16 @@ def _unfinished(state: RingState) -> bool:
     return state.phase == "steady" and state.next == "retire"
 
 
-def _versions(state: TransitState) -> str:
+def _when(wait: int, earliest: datetime, longest: str) -> str:
+    if not wait:
+        return "now"
+    return f"in {wait} s, at {earliest:%H:%M:%S} UTC, if no server was started with more than {longest}"
+
+
+def _versions(state: TransitState, ttl: int) -> str:
     if state.oldest == state.latest:
         return f"Version {state.latest} seals, and is the only one that unseals. Next step: rotate, now."
-    when = f"in {state.wait} s, at {state.earliest:%H:%M:%S} UTC" if state.wait else "now"
+    when = _when(state.wait, state.earliest, f"--ttl {ttl}")
     return f"Version {state.latest} seals, and {state.oldest} and later unseal. Next step: retire, {when}."
 
 

@@ -42,7 +42,7 @@ def provision(admin: hvac.Client, *, token_ttl: int = TOKEN_TTL) -> None:
         hvac.exceptions.VaultError: when `admin` may not do this.
         LabError: when `secret/` is there and is not KV v2, which alone can protect a ring from being overwritten.
 
-    Source: OpenBao documentation, "KV v2", "Transit", "AppRole auth method", "Policies".
+    Source: OpenBao documentation, "KV v2", "Transit", "AppRole auth method", "User lockout", "Policies".
     """
     mounts = part(admin.sys.list_mounted_secrets_engines(), "data")
     if "secret/" not in mounts:
@@ -53,6 +53,9 @@ def provision(admin: hvac.Client, *, token_ttl: int = TOKEN_TTL) -> None:
         admin.sys.enable_secrets_engine("transit")
     if "approle/" not in part(admin.sys.list_auth_methods(), "data"):
         admin.sys.enable_auth_method("approle")
+    # A secret-id cannot be guessed. But five bad logins would lock out everybody who shares the role, so one login that
+    # was ended, or a stranger who knows no more than the role-id, would stop the whole fleet.
+    admin.adapter.post("/v1/sys/auth/approle/tune", json={"user_lockout_config": {"lockout_disable": True}})
     for key in (TRANSIT_KEY, ENVELOPE_KEY):
         # An existing Transit key is left as it is; this call only creates.
         admin.secrets.transit.create_key(key, exportable=False, allow_plaintext_backup=False)

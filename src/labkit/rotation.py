@@ -14,8 +14,9 @@ import hvac.exceptions
 from labkit.clock import now
 from labkit.errors import LabError, outage, part, said
 from labkit.key_ring import parse_key_ring, read_ring
-from labkit.provision import RING_PATH, TRANSIT_KEY
+from labkit.provision import RING_PATH
 
+_FITTING = {(1, "steady"), (2, "staged"), (2, "activated")}
 _NEXT = {"steady": "stage", "staged": "activate", "activated": "retire"}
 BREAKS = {
     "activate": "every round that a replica which has not read the staged ring gets from one that has",
@@ -76,13 +77,12 @@ class KeyRing:
             max_stale: the longest time, in seconds, that any of them goes on without reading the ring.
 
         Raises:
-            ValueError: one of the times is negative.
+            ValueError: one of the times is negative, or longer than a day.
         """
-        if ttl < 0 or max_stale < 0:
-            raise ValueError(f"ttl and max_stale are seconds, not {ttl!r} and {max_stale!r}")
         self._client = client
         self._path = path
-        self._after = {"steady": 0.0, "staged": max_stale, "activated": max_stale + ttl}
+        ttl, max_stale = in_range("ttl", ttl), in_range("max_stale", max_stale)
+        self._after = {"steady": max_stale + ttl, "staged": max_stale, "activated": max_stale + ttl}
 
     def read(self) -> RingState:
         """Return the ring, its phase, the next step, and when that is safe.
@@ -93,30 +93,42 @@ class KeyRing:
             OpenBaoUnavailable: OpenBao is away, or refuses our token.
         """
         secret = read_ring(self._client, self._path)
-        data: Any = secret.get("data")
-        version, created = int(secret["metadata"]["version"]), secret["metadata"]["created_time"]
+        data: dict[str, Any] = secret["data"]
         with outage(f"reading the history of the key ring at secret/{self._path}"):
+            version = int(secret["metadata"]["version"])
+            created = datetime.fromisoformat(secret["metadata"]["created_time"]).timestamp()
             history = part(self._client.secrets.kv.v2.read_secret_metadata(self._path, mount_point="secret"), "data")
+            earlier = tuple(int(n) for n, v in history["versions"].items() if int(n) < version and not v["destroyed"])
             asked = now(self._client)
         keys = parse_key_ring(data, self._path)
-        phase = data.get("phase", "steady" if len(keys) == 1 else None)
-        if not isinstance(phase, str) or phase not in _NEXT or (len(keys) == 1) != (phase == "steady"):
-            raise RotationRefused(
-                f"The ring at secret/{self._path} has {len(keys)} keys and the phase {phase!r}: "
-                "write the same keys again with their phase, staged if the new one is second, activated if it is first."
-            )
-        earlier = tuple(int(n) for n, v in history["versions"].items() if int(n) < version and not v["destroyed"])
-        earliest = datetime.fromisoformat(created).timestamp() + self._after[phase]
+        phase = self._phase(data, len(keys))
+        # A retirement that was interrupted has still to destroy what can be read back. A ring of one key that somebody
+        # wrote by hand says nothing of a phase, and what lay there before it may be in use still.
+        cleaning = phase == "steady" and bool(earlier)
+        safe = phase == "steady" and not (cleaning and "phase" not in data)
+        earliest = created + (0 if safe else self._after[phase])
         return RingState(
             phase=phase,
             keys=keys,
             version=version,
-            # A retirement that was interrupted has still to destroy what can be read back.
-            next="retire" if phase == "steady" and earlier else _NEXT[phase],
-            wait=0 if phase == "steady" else max(0, math.ceil(earliest - asked)),
+            next="retire" if cleaning else _NEXT[phase],
+            wait=0 if safe else max(0, math.ceil(earliest - asked)),
             earliest=datetime.fromtimestamp(earliest, UTC),
             earlier=earlier,
         )
+
+    def _phase(self, data: dict[str, Any], count: int) -> str:
+        phase = data.get("phase", "steady" if count == 1 else None)
+        if not isinstance(phase, str) or (count, phase) not in _FITTING:
+            told = f"the phase {phase!r}" if isinstance(phase, str) and phase in _NEXT else "no phase that is known"
+            fix = (
+                f"say which, `bao kv patch -method=rw secret/{self._path} phase=staged` if the new key is second, "
+                "phase=activated if it is first"
+                if count == 2
+                else "a rotation is between two keys, so write those that are in use, the one that seals first"
+            )
+            raise RotationRefused(f"The ring at secret/{self._path} has {count} key(s) and {told}: {fix}.")
+        return phase
 
     def stage(self) -> RingState:
         """Make a new key and hand it out for unsealing: [old, new]. Returns the ring as it then is.
@@ -193,100 +205,12 @@ class KeyRing:
         return self.read()
 
 
-@dataclass(frozen=True)
-class TransitState:
-    """The versions of a Transit key.
+def in_range(name: str, seconds: float) -> float:
+    """Return `seconds` if they are 0 to a day.
 
-    Attributes:
-        latest: the version that seals.
-        oldest: the oldest version that still unseals.
-        wait: whole seconds until everything below `latest` may be retired, by OpenBao's clock; 0 when it may.
-        earliest: when that is.
+    Raises:
+        ValueError: they are not; the message names the parameter, `name`.
     """
-
-    latest: int
-    oldest: int
-    wait: int
-    earliest: datetime
-
-
-class TransitRotation:
-    """The Transit key's own rotation. All versions lie in one place, so there is no replica to wait for.
-
-    Source: OpenBao documentation, "Transit", "Rotate key", "Update key configuration".
-    """
-
-    def __init__(self, client: hvac.Client, key: str = TRANSIT_KEY, *, ttl: float = 120) -> None:
-        """Rotate the Transit key named `key`; `client` needs the role `ring-operator`.
-
-        Args:
-            client: may read, rotate and configure the key.
-            key: its name.
-            ttl: the longest time, in seconds, that any server with this key lets a round take.
-
-        Raises:
-            ValueError: `ttl` is negative.
-        """
-        if ttl < 0:
-            raise ValueError(f"ttl is seconds, not {ttl!r}")
-        self._client = client
-        self._transit = client.secrets.transit
-        self._key = key
-        self._ttl = ttl
-
-    def read(self) -> TransitState:
-        """Return the versions, and when the old ones may go.
-
-        Raises:
-            RotationRefused: there is no such key.
-            OpenBaoUnavailable: OpenBao is away, or refuses our token.
-        """
-        try:
-            with outage(f"reading the Transit key {self._key}", passing=(hvac.exceptions.InvalidPath,)):
-                key = part(self._transit.read_key(self._key), "data")
-                asked = now(self._client)
-        except hvac.exceptions.InvalidPath:
-            raise RotationRefused(f"There is no Transit key {self._key}: name one that exists.") from None
-        latest = int(key["latest_version"])
-        earliest = key["keys"][str(latest)] + self._ttl + 1  # it tells its second and not the fraction
-        return TransitState(
-            latest=latest,
-            oldest=max(1, int(key["min_decryption_version"])),
-            wait=max(0, math.ceil(earliest - asked)),
-            earliest=datetime.fromtimestamp(earliest, UTC),
-        )
-
-    def rotate(self) -> TransitState:
-        """Make a new version, which seals from now on. Returns the versions as they then are.
-
-        Raises:
-            RotationRefused, OpenBaoUnavailable: as for `read`.
-        """
-        self.read()
-        with outage(f"rotating the Transit key {self._key}"):
-            self._transit.rotate_key(self._key)
-        return self.read()
-
-    def retire(self, *, force: bool = False) -> TransitState:
-        """Refuse to unseal with any version but the latest. Returns the versions as they then are.
-
-        Args:
-            force: do it even where it is too early, and rounds that were sealed with an older version are still open.
-
-        Raises:
-            RotationRefused: there is nothing to retire, or it is too early.
-            OpenBaoUnavailable: as for `read`.
-        """
-        state = self.read()
-        if state.oldest == state.latest:
-            raise RotationRefused(
-                f"Version {state.latest} of the Transit key {self._key} is the only one in use: rotate it first."
-            )
-        if state.wait and not force:
-            raise RotationRefused(
-                f"It is too early to retire what is below version {state.latest} of the Transit key {self._key}: wait "
-                f"{state.wait} s, until {state.earliest:%H:%M:%S} UTC; until then it would break {BREAKS['retire']}."
-            )
-        with outage(f"retiring versions of the Transit key {self._key}"):
-            self._transit.update_key_configuration(self._key, min_decryption_version=state.latest)
-        return self.read()
+    if not 0 <= seconds <= 86_400:
+        raise ValueError(f"{name} is 0 to 86,400 seconds, not {seconds!r}")
+    return seconds

@@ -127,7 +127,6 @@ def _listen(port: int) -> socket.socket:
 
 
 def _bucket(folder: Path) -> Bucket:
-    try:
-        return Bucket(folder)
-    except OSError as error:
-        raise LabError(f"{folder} cannot be a bucket ({error.strerror}): name another folder with --bucket.") from None
+    if not folder.is_dir():
+        raise LabError(f"{folder} is no folder: make it, or name another one with --bucket.")
+    return Bucket(folder)

@@ -12,7 +12,7 @@ import requests
 from hvac.adapters import RawAdapter
 from urllib3.exceptions import NewConnectionError
 
-from labkit.errors import UNREACHABLE, LabError, OpenBaoUnavailable, outage, part
+from labkit.errors import UNREACHABLE, LabError, OpenBaoUnavailable, forget_request, outage, part
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class SingleUse:
             # "no error" is none. Asked again, OpenBao gives it, or says that it is gone.
             answer = self._ask_once_more(claim, answer.status_code, _UNWRAP)
         if answer.status_code == 400 and _is_openbaos(answer):
-            raise AlreadyRedeemed("this confirmation was already used or has expired")
+            raise AlreadyRedeemed("this confirmation is used up or has expired")
         if answer.status_code != 200:
             raise _unclear(answer)
         return _plan(answer)
@@ -115,7 +115,7 @@ class SingleUse:
             answer = self._ask_once_more(claim, 500, _REVOKE)
         # The claim is the token, and a wrapping token may always revoke itself: refused means that it is none any more.
         if answer.status_code == 403 and _is_openbaos(answer):
-            raise AlreadyRedeemed("this confirmation was already used or has expired")
+            raise AlreadyRedeemed("this confirmation is used up or has expired")
         if answer.status_code != 204:
             raise _unclear(answer)
 
@@ -129,6 +129,7 @@ class SingleUse:
         try:
             answer: requests.Response = adapter.post(f"/v1/{path}", raise_exception=False)
         except UNREACHABLE as error:
+            forget_request(error)
             name = type(error).__name__
             raise (_not_asked(name) if _never_sent(error) else _cannot_know(name)) from None
         return answer

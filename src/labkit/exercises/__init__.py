@@ -7,6 +7,7 @@ from typing import Any
 
 from labkit.errors import LabError
 from labkit.exercises import (
+    crash_safety,
     envelope_anatomy,
     rotation_timeline,
     shared_key_ring,
@@ -22,6 +23,7 @@ _JUDGES = (
     | transit_codec.JUDGES
     | single_use.JUDGES
     | rotation_timeline.JUDGES
+    | crash_safety.JUDGES
 )
 
 
