@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from queue import Empty
 from typing import Any
 
+import hvac.exceptions
 import pytest
 from jupyter_client import BlockingKernelClient, KernelManager
 from jupyter_client.manager import start_new_kernel
 
+from labkit import ledger as ledgers
 from labkit.bucket import Bucket
 from labkit.lab import Lab
+from labkit.ledger import OPERATIONS, Ledger
 from labkit.openbao import find_or_start
 
 
@@ -51,6 +54,29 @@ def bucket() -> Bucket:
     bucket = Bucket()
     bucket.reset(["logs/1", "logs/2", "logs/3", "secrets/root.key"])
     return bucket
+
+
+@pytest.fixture
+def ledger(own_namespace: Lab) -> Ledger:
+    """A ledger in which nothing lies yet."""
+    kv = own_namespace.admin.secrets.kv.v2
+    with suppress(hvac.exceptions.InvalidPath):
+        for name in kv.list_secrets(OPERATIONS, mount_point="secret")["data"]["keys"]:
+            kv.delete_metadata_and_all_versions(f"{OPERATIONS}/{name}", mount_point="secret")
+    return Ledger(own_namespace.client("ledger"))
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Put OpenBao's clock forward, as the ledger reads it."""
+    ahead = [0.0]
+    real = ledgers.now
+    monkeypatch.setattr(ledgers, "now", lambda client: real(client) + ahead[0])
+
+    def later(seconds: float) -> None:
+        ahead[0] += seconds
+
+    return later
 
 
 class Kernel:

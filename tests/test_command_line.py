@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import os
+import re
 import shlex
 import signal
 import socket
@@ -168,6 +169,17 @@ def test_a_port_that_is_none_is_turned_down_with_the_usage(port: str) -> None:
     done = subprocess.run([*LABKIT, "up", f"--port={port}"], capture_output=True, text=True)
     assert done.returncode == 2
     assert "is no port: give a number from 1 to 65535" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("seconds", ["0", "301", "-1", "1m", "0.5", "٦٠", "", "9" * 5000])
+def test_a_time_after_which_nothing_can_be_recovered_is_turned_down_with_the_usage(seconds: str) -> None:
+    command = [*LABKIT, "serve", "--bucket", ".", "--credentials", ".", f"--recover-after={seconds}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.search(
+        r"--recover-after: '.{0,20}' is no number of seconds: give a whole one from 1 to 300\n$", done.stderr
+    )
     assert "Traceback" not in done.stderr
 
 

@@ -211,15 +211,17 @@ def test_rotating_without_turning_anybody_away(
 @pytest.mark.parametrize(
     ("timetable", "expected"),
     [
-        ({"stage": 0, "activate": 60, "retire": 240}, "done. 60 s until all know the new key"),
+        ({"stage": 0, "activate": 60, "retire": 240}, "done. Each wait is for the slowest replica"),
         ({"stage": 0, "activate": 0, "retire": 0}, "not done yet. Activating at 0 is too early"),
         ({"stage": 0, "activate": 120, "retire": 300}, "not done yet. Activating at 120 is later than it need be"),
         ({"stage": 0, "activate": 60, "retire": 180}, "not done yet. The wait before retiring counts from"),
         ({"stage": 0, "activate": 60, "retire": 120}, "not done yet. Retiring at 120 is too early"),
-        ({"stage": 0, "activate": 60, "retire": 300}, "not done yet. Retiring at 300 is safe, and later"),
+        ({"stage": 0, "activate": 60, "retire": 300}, "not done yet. Retiring then is safe, and later"),
         ({"stage": 60, "activate": 120, "retire": 300}, "not done yet. The clock starts with the staging"),
         ({"stage": 0, "activate": "60", "retire": 240}, "not done yet. Give a number of seconds"),
         ({"stage": 0, "activate": True, "retire": 240}, "not done yet. Give a number of seconds"),
+        ({"stage": 0, "activate": 60, "retire": float("nan")}, "not done yet. Give a number of seconds"),
+        ({"stage": 0, "activate": 10**400, "retire": 240}, "not done yet. Give a number of seconds"),
     ],
 )
 def test_making_a_timetable(capsys: pytest.CaptureFixture[str], timetable: object, expected: str) -> None:

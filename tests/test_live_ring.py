@@ -160,7 +160,7 @@ def test_a_ring_that_is_older_than_the_one_in_use_is_not_taken_and_gives_no_time
     )["data"]
     monkeypatch.setattr(live_ring, "read_ring", lambda client, path: earlier)
     later(50)
-    with pytest.raises(labkit.LabError, match=r"gave version 1 of the key ring at .* after version 2"):
+    with pytest.raises(labkit.LabError, match=r"Version 1 of the key ring at .* came after version 2"):
         ring._read()
     assert ring.key_ids == (key_id(b"n" * 32),)
     assert key_id_in(ring.seal(b"state")) == key_id(b"n" * 32)

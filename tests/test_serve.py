@@ -30,9 +30,11 @@ from test_lab import eventually
 from labkit import attacks, credentials, provision, replicas, wire
 from labkit.bucket import Bucket
 from labkit.errors import LabError
+from labkit.janitor import TOOL
 from labkit.key_ring import load_key_ring
 from labkit.lab import Lab
-from labkit.openbao import find_or_start
+from labkit.ledger import OPERATIONS, Ledger
+from labkit.openbao import CONFIG, find_or_start
 
 LABKIT = [sys.executable, "-m", "labkit"]
 
@@ -195,9 +197,18 @@ def replaced_by_a_pipe(path: Path) -> None:
     os.mkfifo(path, 0o600)
 
 
-def a_role_that_may_not_park(command: Command) -> None:
-    for kind in ("role-id", "secret-id"):
-        shutil.copy(command.folder / f"ring-reader.{kind}", command.folder / f"confirmations.{kind}")
+def a_role_that_may_not(role: str) -> Spoil:
+    """The login of another role in the place of the one for `role`."""
+
+    def spoil(command: Command) -> None:
+        for kind in ("role-id", "secret-id"):
+            shutil.copy(command.folder / f"ring-reader.{kind}", command.folder / f"{role}.{kind}")
+
+    return spoil
+
+
+def with_a_ledger(spoil: Spoil) -> Spoil:
+    return lambda command: (command.arguments.extend(["--recover-after", "60"]), spoil(command))
 
 
 def a_folder_of_two_lines(command: Command) -> None:
@@ -260,7 +271,7 @@ MISTAKES: dict[str, tuple[Spoil, str]] = {
         rf"confirmations\.secret-id cannot be read .*: {WRITE_IT}",
     ),
     "a role that may not park plans": (
-        a_role_that_may_not_park,
+        a_role_that_may_not("confirmations"),
         r"refused our token while parking a plan \(permission denied\): check the role's policy",
     ),
     "a secret-id for all to read": (
@@ -295,6 +306,26 @@ MISTAKES: dict[str, tuple[Spoil, str]] = {
     "a secret-id of nobody": (
         file(lambda path: path.write_text(secrets.token_hex(18))),
         NOT_LET_IN,
+    ),
+    "a recovery after nothing": (
+        arguments("--recover-after", "0"),
+        "--recover-after: '0' is no number of seconds: give a whole one",
+    ),
+    "no ledger": (
+        with_a_ledger(file(Path.unlink, "ledger.secret-id")),
+        rf"/ledger\.secret-id cannot be read \(No such file.*: {WRITE_IT}",
+    ),
+    "a ledger for all to read": (
+        with_a_ledger(file(lambda path: path.chmod(0o644), "ledger.secret-id")),
+        r"/ledger\.secret-id can be read by others: destroy that secret-id",
+    ),
+    "a ledger's secret-id of nobody": (
+        with_a_ledger(file(lambda path: path.write_text(secrets.token_hex(18)), "ledger.secret-id")),
+        NOT_LET_IN.replace("ring-reader", "ledger"),
+    ),
+    "a role that may not look into the ledger": (
+        with_a_ledger(a_role_that_may_not("ledger")),
+        r"refused our token while listing operations \(permission denied\): check the role's policy",
     ),
     "a bucket that is a file": (
         a_file_for_a_bucket,
@@ -488,6 +519,20 @@ def spoiled(own_namespace: Lab, tmp_path: Path) -> Command:
         credentials.hand_out(own_namespace.admin, role, tmp_path / "credentials")
     (tmp_path / "bucket").mkdir(exist_ok=True)
     return Command(own_namespace, tmp_path / "credentials", tmp_path / "bucket", [], environment(own_namespace))
+
+
+def test_a_ledger_that_may_be_read_and_not_written_is_one_sentence(spoiled: Command) -> None:
+    """A role that lacks a right is told now, and not to the first user."""
+    policy = (CONFIG / "policies" / "ledger.hcl").read_text()
+    readable = policy.replace('"create", "read", "update"', '"read"')
+    assert readable != policy
+    spoiled.arguments = ["--recover-after", "60"]
+    try:
+        spoiled.lab.admin.sys.create_or_update_policy("ledger", readable)
+        done = spoiled.run(["timeout", "10", *spoiled.serve()])
+        assert_one_sentence(done, "refused our token while writing an operation down .*: check", spoiled.secrets())
+    finally:
+        spoiled.lab.admin.sys.create_or_update_policy("ledger", policy)
 
 
 @dataclass
@@ -820,6 +865,36 @@ def test_the_ttl_is_that_of_the_state_and_of_the_claim(own_lab: Lab, tmp_path: P
     assert Bucket(command.bucket).keys() == ["logs/1"]
     answers = [record["response"] for record in own_lab.audit_records()[parked:] if record["type"] == "response"]
     assert [answer["wrap_info"]["ttl"] for answer in answers if "wrap_info" in answer] == [1]
+
+
+def test_a_replica_that_recovers_finishes_what_it_finds_and_logs_what_is_no_operation_without_its_content(
+    spoiled: Command,
+) -> None:
+    objects, ledger = Bucket(spoiled.bucket), Ledger(spoiled.lab.client("ledger"))
+    objects.reset(["logs/1", "logs/2", "logs/3", "secrets/root.key"])
+    plan = {"tool": TOOL, "arguments": {"prefix": "logs/"}, "principal": None, "keys": ["logs/1", "logs/2"]}
+    begun, planned = (secrets.token_hex(16) for _ in range(2))
+    ledger.plan(planned, {**plan, "keys": ["logs/3"]})
+    ledger.plan(begun, plan)
+    ledger.begin(begun, plan)
+    spoiled.lab.admin.secrets.kv.v2.create_or_update_secret(
+        f"{OPERATIONS}/{'0' * 32}", {"state": "executing", "plan": "hidden"}, mount_point="secret"
+    )
+    spoiled.arguments = ["--recover-after", "1"]
+    with serving(spoiled) as replica:
+        eventually(lambda: ledger.read(begun).state == "done", "it finishes what was begun")
+        assert objects.keys() == ["logs/3", "secrets/root.key"]
+        assert ledger.read(planned).state == "planned"
+        eventually(lambda: "finished 1 purge(s) that had been begun" in replica.said(), "it says so")
+        assert f"What lies at secret/{OPERATIONS}/{'0' * 32} is no operation" in replica.said()
+        said, _ = purge(replica.url, spoiled.bucket)
+        assert said[1] == "Purged 2 object(s): logs/1, …"
+        replica.process.send_signal(signal.SIGTERM)
+        assert replica.process.wait(timeout=30) == 0
+        for secret in [*spoiled.secrets(), "hidden", "logs/", "Traceback"]:
+            assert secret not in replica.said()
+    assert [ledger.read(name).state for name in ledger.names() if name != "0" * 32].count("done") == 2
+    assert ledger.read(planned).state == "planned"
 
 
 def test_a_secret_id_lets_nobody_in_for_longer_than_a_day(provisioner: Command) -> None:

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -18,7 +19,7 @@ from mcp.server.request_state import RequestStateSecurity
 from labkit import approle, provision
 from labkit.balancer import Balancer
 from labkit.bucket import Bucket
-from labkit.errors import LabError
+from labkit.errors import LabError, outage
 from labkit.janitor import build_janitor
 from labkit.key_ring import load_key_ring
 from labkit.lab import Lab
@@ -53,7 +54,8 @@ class Doomed:
             LabError: it did not start.
         """
         roles = ["ring-reader", "confirmations", *(["ledger"] if ledger else [])]
-        logins = {role: provision.credentials(lab.admin, role) for role in roles}
+        with outage("handing out credentials", passing=(LabError,)):
+            logins = {role: provision.credentials(lab.admin, role) for role in roles}
         ours, theirs = _context().Pipe()
         server = Server(lab.address, "", verify=lab._server.verify)
         self._process = _context().Process(
@@ -61,12 +63,16 @@ class Doomed:
         )
         self._process.start()
         theirs.close()
-        with ours:
-            try:
+        try:
+            with ours:
                 self._balancer = Balancer([str(ours.recv())], [])
-            except EOFError:
-                self._process.join()
-                raise LabError("A replica did not start: run `python -m labkit doctor`.") from None
+        except EOFError:
+            self._process.join()
+            raise LabError("A replica did not start: run `python -m labkit doctor`.") from None
+        except BaseException:  # an interrupt, above all
+            self._process.kill()
+            self._process.join()
+            raise
         self.url = self._balancer.url
 
     def died(self) -> bool:
@@ -92,6 +98,13 @@ def _context() -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     return context
+
+
+class _Replica(uvicorn.Server):
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End on SIGTERM, as when the kernel shuts down; an Interrupt of the kernel is not meant for it."""
+        if sig != signal.SIGINT:
+            super().handle_exit(sig, frame)
 
 
 class _Fuse:
@@ -136,7 +149,7 @@ def _serve(
     ready.send(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp")
     ready.close()
     with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(uvicorn.Config(app, log_level="critical")).run(sockets=[listening])
+        _Replica(uvicorn.Config(app, log_level="critical")).run(sockets=[listening])
 
 
 def _end_with_the_kernel() -> None:

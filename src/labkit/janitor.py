@@ -24,7 +24,7 @@ from mcp_types import (
 
 from labkit.bucket import Bucket
 from labkit.errors import OpenBaoUnavailable
-from labkit.ledger import Ledger, NotPlanned
+from labkit.ledger import InvalidOperation, Ledger, NotPlanned
 from labkit.single_use import AlreadyRedeemed, PlanTooLarge, SingleUse, WrongPlan
 
 logger = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ def recover(ledger: Ledger, bucket: Bucket, *, after: float = 60) -> int:
             if isinstance(_delete(keys, bucket, again=""), str):
                 ledger.finish(operation.name, operation.plan)
                 done += 1
-        except WrongPlan as error:
+        except (WrongPlan, NotPlanned, InvalidOperation) as error:
             logger.error("operation %s is not recovered: %s", operation.name, error)
     return done
 
@@ -221,7 +221,7 @@ def _execute(plan: dict[str, Any], keys: list[str], bucket: Bucket, ledger: Ledg
     if isinstance(result, str):
         try:
             ledger.finish(operation, plan)
-        except (OpenBaoUnavailable, NotPlanned) as error:
+        except (OpenBaoUnavailable, NotPlanned, InvalidOperation) as error:
             logger.warning("a purge is done, and the ledger does not know it yet: %s", error)
     return result
 

@@ -54,7 +54,7 @@ class Ledger:
 
     A step is a write that names the version it follows (check-and-set), so of several servers at once, one takes it.
     What is planned is executed by nobody but the server whose user confirmed it. What is executing was confirmed, so
-    any server may finish it.
+    any server may finish it. All operations of one ledger are about the same bucket.
 
     Source: OpenBao documentation, "KV v2", "Check-and-Set".
     """
@@ -63,6 +63,7 @@ class Ledger:
         """Keep operations below `path` in the mount `secret/`; `client` needs the role `ledger`."""
         self._client = client
         self._path = path
+        self._done: set[str] = set()  # names that need not be read again, as what is done stays so
 
     def plan(self, name: str, plan: dict[str, Any]) -> None:
         """Write down what is to be confirmed, before anybody is asked.
@@ -151,7 +152,11 @@ class Ledger:
         Raises:
             OpenBaoUnavailable: OpenBao is away, or refuses our token.
         """
-        return (each for each in self._all() if each.state == "executing" and each.age >= after)
+        for operation in self._all(skip=self._done):
+            if operation.state == "done":
+                self._done.add(operation.name)
+            elif operation.state == "executing" and operation.age >= after:
+                yield operation
 
     def forget(self, keep: float) -> int:
         """Remove what is done, and what was never confirmed, after `keep` seconds; return how many they were.
@@ -162,7 +167,7 @@ class Ledger:
         Raises:
             OpenBaoUnavailable: OpenBao is away, or refuses our token.
         """
-        gone = [each for each in self._all() if each.state != "executing" and each.age >= keep]
+        gone = [each for each in self._all(skip=set()) if each.state != "executing" and each.age >= keep]
         for operation in gone:
             with outage("forgetting an operation"):
                 self._client.secrets.kv.v2.delete_metadata_and_all_versions(
@@ -170,8 +175,10 @@ class Ledger:
                 )
         return len(gone)
 
-    def _all(self) -> Iterator[Operation]:
+    def _all(self, skip: set[str]) -> Iterator[Operation]:
         for name in self.names():
+            if name in skip:
+                continue
             try:
                 yield self.read(name)
             except NotPlanned:

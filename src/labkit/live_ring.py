@@ -116,21 +116,24 @@ class LiveKeyRing:
             self._until = -math.inf
 
     def _read(self) -> None:
-        # From before the question and not from the answer: what changed in between may not be in it.
+        # From before the question: what changed while it was answered may not be in it.
         until = _clock(_CLOCK) + _USED * self._max_stale
         secret = read_ring(self._client, self._path)
-        keys, version = parse_key_ring(secret["data"], self._path), int(secret["metadata"]["version"])
+        keys = parse_key_ring(secret["data"], self._path)
+        version = int(secret["metadata"]["version"])
         with self._lock:
             if self._closed:
                 return
             if version < self._version:
                 raise LabError(
-                    f"OpenBao gave version {version} of the key ring at secret/{self._path} after version "
-                    f"{self._version}: read it from the active node, or start this server anew if it was put back."
+                    f"Version {version} of the key ring at secret/{self._path} came after "
+                    f"version {self._version}: read it from the active node, or start this "
+                    "server anew if it was put back."
                 )
             if keys != self._keys:
                 self._codec = AESGCMRequestStateCodec(keys)
-                self._keys, self.key_ids = keys, tuple(key_id(key) for key in keys)
+                self._keys = keys
+                self.key_ids = tuple(key_id(key) for key in keys)
             self._version, self._until = version, until
 
     def _refresh(self) -> None:

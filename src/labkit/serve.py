@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import socket
 import threading
 import time
+import uuid
 from pathlib import Path
 from types import FrameType
 
@@ -24,6 +26,7 @@ from labkit.single_use import AlreadyRedeemed, SingleUse
 logger = logging.getLogger(__name__)
 
 _KEEP = 86_400  # seconds that the ledger remembers what is over
+_CLEAN = 3_600  # seconds between two times that it forgets the rest, for which it reads everything
 _GRACE = 2  # seconds that requests in flight get when it ends
 
 
@@ -78,6 +81,8 @@ def main(
         if recover_after is not None:
             ledger = Ledger(_log_in(server, "ledger", folder))
             ledger.names()
+            # Of nothing, and forgotten after a day: that it may be written is found out by writing.
+            ledger.plan(uuid.uuid4().hex, {})
             recovering = (ledger, objects, recover_after)
             threading.Thread(target=_recover_now_and_then, args=recovering, daemon=True).start()
         logging.disable(logging.NOTSET)
@@ -97,11 +102,14 @@ class _Replica(uvicorn.Server):
 
 
 def _recover_now_and_then(ledger: Ledger, bucket: Bucket, after: int) -> None:
+    cleaned = -math.inf
     while True:
         try:
             if done := recover(ledger, bucket, after=after):
-                logger.warning("finished %d purge(s) that another server had begun", done)
-            ledger.forget(keep=_KEEP)
+                logger.warning("finished %d purge(s) that had been begun", done)
+            if time.monotonic() - cleaned > _CLEAN:
+                ledger.forget(keep=_KEEP)
+                cleaned = time.monotonic()
         except Exception as error:  # whatever it was, the thread must live to try again
             what = error if isinstance(error, LabError) else type(error).__name__
             logger.error("purges that were begun are not looked after for now: %s", what)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import hvac
@@ -74,6 +76,7 @@ class Record:
     rings: list[list[tuple[float, tuple[str, ...]]]] = field(default_factory=list)
     phases: list[tuple[float, str]] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
+    look: Callable[[], None] = field(default=lambda: None, repr=False)
 
     def __post_init__(self) -> None:
         self.rings = [[] for _ in range(self.replicas)]
@@ -84,6 +87,7 @@ class Record:
 
     def mark(self, phase: str) -> None:
         """Note that the operator begins `phase`, and print it."""
+        self.look()  # what the replicas came to hold until now belongs before it
         self.phases.append((self.now(), phase))
         print(phase)
 
@@ -144,7 +148,6 @@ async def under_load(
     """
     chance = random.Random(seed)  # noqa: S311 - it chooses replicas and waits, not keys
     noting = [_Noting(codec) for codec in codecs]
-    record = Record(len(codecs))
     async with AsyncExitStack() as stack:
         stack.enter_context(logged_reasons())
         stack.enter_context(log_lines("labkit"))
@@ -152,7 +155,10 @@ async def under_load(
             await stack.enter_async_context(Client(front_desk(RequestStateSecurity(codec=each, ttl=ttl))))
             for each in noting
         ]
-        watching = asyncio.create_task(_watch(codecs, record))
+        record = Record(len(codecs))
+        record.look = partial(_look, codecs, record)
+        record.look()
+        watching = asyncio.create_task(_watch(record))
         users: set[asyncio.Task[None]] = set()
         arriving = asyncio.create_task(_arrive(clients, noting, record, users, rate, think, chance))
         try:
@@ -203,13 +209,17 @@ async def _use(
     record.rounds.append(Round(at, asked_by, answered_to, refused, key_id_in(state), held))
 
 
-async def _watch(codecs: Sequence[Codec], record: Record) -> None:
+async def _watch(record: Record) -> None:
     while True:
-        for ring, codec in zip(record.rings, codecs, strict=True):
-            held = codec.key_ids
-            if not ring or ring[-1][1] != held:
-                ring.append((record.now(), held))
+        record.look()
         await asyncio.sleep(_SAMPLE)
+
+
+def _look(codecs: Sequence[Codec], record: Record) -> None:
+    for ring, codec in zip(record.rings, codecs, strict=True):
+        held = codec.key_ids
+        if not ring or ring[-1][1] != held:
+            ring.append((record.now(), held))
 
 
 class ReloadedRing:
@@ -237,3 +247,21 @@ class ReloadedRing:
     def unseal(self, token: str) -> bytes:
         """Unseal with any key that was read; raises `InvalidRequestState` for what none of them sealed."""
         return self._codec.unseal(token)
+
+
+class LazyRing(ReloadedRing):
+    """A ring that is read again just before `max_stale` is over: the slowest replica that keeps its promise."""
+
+    def __init__(self, client: hvac.Client, path: str = RING_PATH, *, max_stale: float) -> None:
+        """Read the ring at `path` with `client`, and once every nine tenths of `max_stale` seconds from then on."""
+        super().__init__(client, path)
+        self._stop = threading.Event()
+        threading.Thread(target=self._follow, args=(0.9 * max_stale,), name="LazyRing", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._stop.set()
+
+    def _follow(self, pause: float) -> None:
+        while not self._stop.wait(pause):
+            self.reload()

@@ -10,7 +10,8 @@ from labkit.exercises.judge import Judge
 
 def _timetable(timetable: dict[str, Any]) -> tuple[bool, str]:
     stage, activate, retire = timetable["stage"], timetable["activate"], timetable["retire"]
-    if not all(isinstance(at, int | float) and not isinstance(at, bool) for at in (stage, activate, retire)):
+    times = (stage, activate, retire)
+    if not all(isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at <= 86_400 for at in times):
         return False, "Give a number of seconds for each step."
     if stage != 0:
         return False, "The clock starts with the staging: leave that at 0."
@@ -29,27 +30,27 @@ def _timetable(timetable: dict[str, Any]) -> tuple[bool, str]:
             f"Retiring at {retire} is too early: the last replica stops sealing with the old key 60 s after the "
             "activation, and what it sealed lives for another 120 s."
         )
-    if retire > 240:
-        return False, f"Retiring at {retire} is safe, and later than it need be."
-    return (
-        True,
-        "60 s until all know the new key; 60 s until none seals with the old one, and 120 s for the last user.",
-    )
+    if retire != 240:
+        return False, "Retiring then is safe, and later than it need be."
+    return True, "Each wait is for the slowest replica that keeps its promise, and the last one for a slow user, too."
 
 
 def _put_out(outcome: dict[str, Any]) -> tuple[bool, str]:
     plan, opened = outcome["plan"], outcome["opened"]
     if not isinstance(plan, str):
         return False, 'Give the plan as text, such as "stage activate".'
+    if isinstance(opened, str) and opened.endswith("mend the plan."):
+        return False, opened
     if opened is True:
         return False, "The thief's state still opens: the leaked key is in the ring until it is retired."
     if opened != "unknown key":
         return False, f"The plan stopped half-way ({opened}): use stage, activate and retire, in this order."
-    if re.search(r"[1-9].*retire", plan):
+    if re.search(r"[1-9]", plan.partition("retire")[0]):
         return False, "It is out, but the thief had all the time that the plan waits: what are the waits good for now?"
     return True, (
         "Honest users are turned away for a while; so is the thief, unless they can still read the ring. So end the "
-        "stolen login first."
+        "stolen login first. And a replica that cannot reach OpenBao goes on for up to max_stale: start it anew, or "
+        "stop it."
     )
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from labkit.figures.canvas import BLACK, VERMILION, show
-from labkit.timeline import Record
+from labkit.timeline import Record, Round
 
-# For each ring in a rotation, by the number of its keys and whether the newest one seals: a color and a hatch.
-_BANDS = {"[old]": ("0.92", ""), "[old, new]": ("#cfe8f7", "...."), "[new, old]": ("#fbe3ac", "////")}
-_DONE = ("#bfe5d6", "")
+# For each phase of a rotation, a color and a hatch.
+_BANDS = {"old": ("0.92", ""), "staged": ("#cfe8f7", "...."), "activated": ("#fbe3ac", "////"), "done": ("#bfe5d6", "")}
+_MARKS = {"too new": ("X", "refused: the key is not here yet"), "too old": ("v", "refused: the key is gone")}
 
 
 def timeline(record: Record, title: str, *, open_end: bool = False) -> None:
@@ -23,13 +25,14 @@ def timeline(record: Record, title: str, *, open_end: bool = False) -> None:
     """
     end = max((each.at for each in record.rounds), default=1.0) + 0.1
     names = _names(record)
+    order = {key: number for number, key in enumerate(names)}
     rings = list(dict.fromkeys(held for _, held in sorted(change for lane in record.rings for change in lane)))
     figure = Figure(figsize=(10, 0.55 * record.replicas + 1.9), layout="constrained")
     axes = figure.subplots()
     for lane, changes in enumerate(record.rings):
         for (start, held), (stop, _) in zip(changes, [*changes[1:], (end, ())], strict=True):
             label = f"[{', '.join(names[key] for key in held)}]"
-            color, hatch = _BANDS.get(label, _DONE) if not label.startswith("[v") else _versions(held, rings)
+            color, hatch = _BANDS[_phase([order[key] for key in held])]
             axes.barh(lane, stop - start, left=start, height=0.86, color=color, hatch=hatch, edgecolor="0.7", zorder=1)
             if stop - start > end / 14:
                 axes.text(start + end / 200, lane - 0.42, label, fontsize=8, va="top", zorder=4)
@@ -38,36 +41,50 @@ def timeline(record: Record, title: str, *, open_end: bool = False) -> None:
         if each.refused is None:
             axes.plot(each.at, each.answered_to + spread, ".", color=BLACK, markersize=3, alpha=0.6, zorder=2)
         else:
-            axes.plot(each.at, each.answered_to + spread, "X", color=VERMILION, markersize=9, mec="white", zorder=3)
+            mark, _ = _MARKS[_why(each, order)]
+            axes.plot(each.at, each.answered_to + spread, mark, color=VERMILION, markersize=9, mec="white", zorder=3)
+    level, before = 0.0, -end
     for at, phase in record.phases:
+        level = level + 0.4 if at - before < end / 9 else 0.0  # so that no label lies on the one before
+        before = at
         axes.axvline(at, color="black", linestyle="--", linewidth=1, zorder=2)
-        axes.text(at, -0.62, f" {phase}", fontsize=9, rotation=20, va="bottom", ha="left")
+        axes.annotate(
+            f" {phase}", (at, -0.55), (0, 3 + 30 * level), textcoords="offset points", fontsize=9, annotation_clip=False
+        )
     axes.set_yticks(range(record.replicas), [f"replica {chr(65 + lane)}" for lane in range(record.replicas)])
     axes.set(xlim=(0, end), ylim=(record.replicas - 0.5, -0.55), xlabel="seconds")
     axes.spines[["top", "right"]].set_visible(False)
     marks = [
         Line2D([], [], marker=".", color=BLACK, linestyle="", label="accepted"),
-        Line2D([], [], marker="X", color=VERMILION, linestyle="", markersize=9, label="refused"),
+        *(
+            Line2D([], [], marker=mark, color=VERMILION, linestyle="", markersize=9, label=label)
+            for mark, label in _MARKS.values()
+        ),
     ]
-    figure.legend(handles=marks, loc="outside lower right", ncols=2, frameon=False, fontsize=9)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+    figure.legend(handles=marks, loc="outside lower right", ncols=3, frameon=False, fontsize=9)
+    figure.suptitle(textwrap.fill(title, 100), x=0.01, ha="left", fontsize=12)
     if open_end:
         show(figure, f"{title}. The operator's steps: {', '.join(phase for _, phase in record.phases)}.")
         return
     seen = "; ".join("[" + ", ".join(names[key] for key in held) + "]" for held in rings)
     told = ", ".join(phase for _, phase in record.phases)
-    refused = "some rounds are refused" if record.refused() else "no round is refused"
+    refused = "Some rounds are refused" if record.refused() else "No round is refused"
     show(
         figure,
-        f"{title}. The operator's steps: {told}. The rings that the replicas hold, in order: {seen}. "
-        f"Of the rounds drawn on them, {refused}.",
+        f"{title}. The operator's steps: {told}. The rings that the replicas hold, in order: {seen}. {refused}.",
     )
 
 
-def _versions(held: tuple[str, ...], rings: list[tuple[str, ...]]) -> tuple[str, str]:
-    """The versions of a Transit key in use, as the ring that they are like."""
-    likeness = ["[old]", "[new, old]", "[new]"][min(rings.index(held), 2)]
-    return _BANDS.get(likeness, _DONE)
+def _phase(held: list[int]) -> str:
+    """Which phase a ring is in, from the places of its keys in the order of their making."""
+    if len(held) > 1:
+        return "activated" if held[0] == max(held) else "staged"
+    return "old" if held == [0] else "done"
+
+
+def _why(refused: Round, order: dict[str, int]) -> str:
+    sealed = order.get(refused.sealed_with, len(order))
+    return "too new" if sealed > max((order.get(key, 0) for key in refused.held), default=0) else "too old"
 
 
 def _names(record: Record) -> dict[str, str]:
