@@ -23,6 +23,11 @@ PURGED = "Purged 3 object(s): logs/1, …"
 PLAN = {"tool": TOOL, "arguments": {"prefix": "logs/"}, "principal": None, "keys": KEYS}
 
 
+def plan_of(bucket: Bucket, **different: Any) -> dict[str, Any]:
+    """A plan for this bucket, as a janitor with a ledger makes it."""
+    return {**PLAN, "bucket": bucket.name, **different}
+
+
 def janitor(
     lab: Lab, bucket: Bucket, ledger: Ledger | None, parking: type[SingleUse] = SingleUse, **parts: Any
 ) -> MCPServer:

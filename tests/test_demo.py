@@ -25,7 +25,7 @@ VERDICTS = """\
 tamper one byte        -> error -32602: Invalid or expired requestState
 swap args to secrets/  -> error -32602: Invalid or expired requestState
 honest confirmation    -> Purged 3 object(s): logs/2026-08-01.log, …
-replay same state      -> REFUSED: this confirmation is used up or has expired. Start over.
+replay same state      -> REFUSED: this confirmation is used up or has expired. Look at what is there, and start over.
 """
 
 

@@ -111,7 +111,7 @@ def test_many_flows_at_once_all_complete_and_none_purges_twice(pair: Fleet, shar
     async def together() -> list[set[str]]:
         return await asyncio.gather(*map(flow, flows))
 
-    refused = "REFUSED: this confirmation is used up or has expired. Start over."
+    refused = "REFUSED: this confirmation is used up or has expired. Look at what is there, and start over."
     assert asyncio.run(together()) == [{f"Purged 3 object(s): team-{n}/a, …", refused} for n in flows]
     assert shared.keys() == []
     assert set(pair.served[before:]) == set(pair.replicas)

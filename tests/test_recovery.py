@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from recovering import KEYS, PLAN, PURGED, Hooked, fails, janitor, purge
+from recovering import KEYS, PURGED, Hooked, fails, janitor, plan_of, purge
 from test_janitor import NO, REVOKED, reply
 from test_ledger import MALFORMED, after, write
 
@@ -39,7 +39,7 @@ async def test_a_purge_is_written_down_before_the_question_and_done_after_the_an
     async with Client(janitor(own_namespace, begun, ledger)) as client:
         question = await attacks.ask(client, "logs/")
         (name,) = ledger.names()
-        assert (ledger.read(name).state, ledger.read(name).plan) == ("planned", {**PLAN, "operation": name})
+        assert (ledger.read(name).state, ledger.read(name).plan) == ("planned", plan_of(bucket, operation=name))
         assert text_of(await attacks.confirm(client, question)) == PURGED
         assert seen == ["executing"]
         assert ledger.read(name).state == "done"
@@ -66,7 +66,7 @@ async def test_what_nobody_confirmed_is_never_recovered(
 
 
 def test_recovery_finishes_what_was_begun_and_no_more_and_once(ledger: Ledger, bucket: Bucket) -> None:
-    name = after(ledger, "plan", "begin", plan={**PLAN, "principal": "alice"})
+    name = after(ledger, "plan", "begin", plan=plan_of(bucket, principal="alice"))
     bucket.delete("logs/2")
     bucket.put("logs/new")
     assert recover(ledger, bucket, after=0) == 1
@@ -80,7 +80,7 @@ def test_recovery_finishes_what_was_begun_and_no_more_and_once(ledger: Ledger, b
 def test_recovery_waits_for_so_long_by_openbaos_clock(
     ledger: Ledger, bucket: Bucket, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    after(ledger, "plan", "begin", plan=PLAN)
+    after(ledger, "plan", "begin", plan=plan_of(bucket))
     monkeypatch.setattr("time.time", lambda: 4e9)
     later(57)
     assert recover(ledger, bucket) == 0
@@ -119,15 +119,13 @@ def test_two_that_recover_at_once_finish_it_together(own_namespace: Lab, ledger:
     with ThreadPoolExecutor(2) as pool:
         for _ in range(10):
             bucket.reset([*KEYS, "secrets/root.key"])
-            name = after(ledger, "plan", "begin", plan=PLAN)
+            name = after(ledger, "plan", "begin", plan=plan_of(bucket))
             assert list(pool.map(at_once, both)) == [1, 1]
             assert bucket.keys() == ["secrets/root.key"]
             assert ledger.read(name).state == "done"
 
 
 SPOILED: dict[str, dict[str, Any]] = {
-    "another tool": {"tool": "hidden"},
-    "no tool": {"tool": None},
     "a key outside of the prefix": {"keys": [*KEYS, "secrets/root.key"]},
     "no prefix": {"arguments": {"hidden": 1}},
     "an empty prefix": {"arguments": {"prefix": ""}},
@@ -147,9 +145,9 @@ def executing(plan: dict[str, Any]) -> tuple[dict[str, Any], int]:
 def test_a_record_that_is_spoiled_deletes_nothing_and_keeps_nobody_else_waiting(
     own_namespace: Lab, ledger: Ledger, bucket: Bucket, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
-    record = MALFORMED[kind] if kind in MALFORMED else executing({**PLAN, **SPOILED[kind]})
+    record = MALFORMED[kind] if kind in MALFORMED else executing(plan_of(bucket, **SPOILED[kind]))
     first, last = write(own_namespace, "0" * 32, *record), write(own_namespace, "f" * 32, *record)
-    after(ledger, "plan", "begin", plan={**PLAN, "keys": ["logs/2"]})
+    after(ledger, "plan", "begin", plan=plan_of(bucket, keys=["logs/2"]))
     with caplog.at_level(logging.DEBUG, logger="labkit"):
         assert recover(ledger, bucket, after=0) == 1
     assert bucket.keys() == ["logs/1", "logs/3", "secrets/root.key"]
@@ -163,7 +161,7 @@ def test_a_record_that_is_spoiled_deletes_nothing_and_keeps_nobody_else_waiting(
 def test_a_record_that_changes_meanwhile_keeps_nobody_else_waiting(
     own_namespace: Lab, ledger: Ledger, bucket: Bucket, how: str
 ) -> None:
-    plans = {name: {**PLAN, "keys": [key]} for name, key in (("0" * 32, "logs/1"), ("f" * 32, "logs/2"))}
+    plans = {name: plan_of(bucket, keys=[key]) for name, key in (("0" * 32, "logs/1"), ("f" * 32, "logs/2"))}
     for name, plan in plans.items():
         ledger.plan(name, plan)
         ledger.begin(name, plan)
@@ -205,7 +203,7 @@ async def test_what_could_not_be_deleted_is_told_and_tried_again_by_recovery(
 
 
 def test_what_cannot_be_deleted_keeps_nobody_else_waiting(ledger: Ledger, bucket: Bucket) -> None:
-    names = [after(ledger, "plan", "begin", plan={**PLAN, "keys": [key]}) for key in KEYS]
+    names = [after(ledger, "plan", "begin", plan=plan_of(bucket, keys=[key])) for key in KEYS]
     assert recover(ledger, Hooked(bucket, {"logs/2": fails}), after=0) == 2
     assert [ledger.read(name).state for name in names] == ["done", "executing", "done"]
 
@@ -220,15 +218,30 @@ async def test_1500_keys_in_one_plan_are_purged_and_recovered(
     assert bucket.keys() == []
 
 
-async def test_a_plan_that_was_parked_without_a_ledger_is_refused_by_a_janitor_with_one(
+@pytest.mark.parametrize(
+    "different", [{"tool": "archive_objects"}, {"tool": None}, {"bucket": "/elsewhere"}, {"bucket": None}]
+)
+def test_what_was_begun_for_another_tool_or_bucket_is_left_to_its_servers(
+    ledger: Ledger, bucket: Bucket, caplog: pytest.LogCaptureFixture, different: dict[str, Any]
+) -> None:
+    name = after(ledger, "plan", "begin", plan=plan_of(bucket, **different))
+    assert recover(ledger, bucket, after=0) == 0
+    assert len(bucket.keys()) == 4
+    assert ledger.read(name).state == "executing"
+    assert caplog.text == ""
+
+
+async def test_a_plan_that_was_parked_without_a_ledger_is_purged_once_by_a_janitor_with_one(
     own_namespace: Lab, ledger: Ledger, bucket: Bucket
 ) -> None:
     async with Client(janitor(own_namespace, bucket, None)) as without:
         question = await attacks.ask(without, "logs/")
     async with Client(janitor(own_namespace, bucket, ledger)) as within:
+        assert text_of(await attacks.confirm(within, question)) == PURGED
+        bucket.put("logs/1")
         assert text_of(await attacks.confirm(within, question)) == REFUSALS["already redeemed"]
-        assert len(bucket.keys()) == 4
-        assert text_of(await attacks.confirm(within, await attacks.ask(within, "logs/"))) == PURGED
+    assert bucket.keys() == ["logs/1", "secrets/root.key"]
+    assert ledger.names() == []
 
 
 async def test_a_plan_that_was_written_down_is_purged_once_by_a_janitor_without_a_ledger(

@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.server import MCPServer
 from mcp_types import CallToolResult
 from on_disk import OnDisk
-from recovering import PLAN, PURGED, Hooked, Parking, Redeeming, janitor
+from recovering import PURGED, Hooked, Parking, Redeeming, janitor, plan_of
 from test_ledger import after
 from waiting import eventually
 
@@ -103,7 +103,7 @@ async def test_a_right_that_is_taken_away_and_given_back(
 def test_an_outage_in_the_middle_of_recovery_is_told_and_the_next_one_finishes(
     own_namespace: Lab, ledger: Ledger, bucket: Bucket
 ) -> None:
-    names = [after(ledger, "plan", "begin", plan={**PLAN, "keys": [key]}) for key in ("logs/1", "logs/2")]
+    names = [after(ledger, "plan", "begin", plan=plan_of(bucket, keys=[key])) for key in ("logs/1", "logs/2")]
     with rights(own_namespace) as take:
         for doing, hooked in (("writing", Hooked(bucket, {"logs/1": take, "logs/2": take})), ("listing", bucket)):
             with pytest.raises(OpenBaoUnavailable, match=f"^OpenBao refused our token while {doing}"):
@@ -158,5 +158,5 @@ def test_a_replica_that_recovers_goes_on_when_openbao_is_back(bao: OnDisk, bucke
         )
         assert not any("Traceback" in line for line in fleet.log(0))
         bao.restart()
-        after(Ledger(lab.client("ledger")), "plan", "begin", plan=PLAN)
+        after(Ledger(lab.client("ledger")), "plan", "begin", plan=plan_of(bucket))
         eventually(lambda: bucket.keys() == ["secrets/root.key"], "it is finished")

@@ -873,6 +873,7 @@ def test_a_replica_that_recovers_finishes_what_it_finds_and_logs_what_is_no_oper
     objects, ledger = Bucket(spoiled.bucket), Ledger(spoiled.lab.client("ledger"))
     objects.reset(["logs/1", "logs/2", "logs/3", "secrets/root.key"])
     plan = {"tool": TOOL, "arguments": {"prefix": "logs/"}, "principal": None, "keys": ["logs/1", "logs/2"]}
+    plan["bucket"] = objects.name
     begun, planned = (secrets.token_hex(16) for _ in range(2))
     ledger.plan(planned, {**plan, "keys": ["logs/3"]})
     ledger.plan(begun, plan)

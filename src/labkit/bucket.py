@@ -28,6 +28,11 @@ class Bucket:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
 
+    @property
+    def name(self) -> str:
+        """What the bucket is called where others have theirs: the full path of its folder."""
+        return str(self.folder.resolve())
+
     def keys(self, prefix: str = "") -> list[str]:
         """Return the keys that start with `prefix`, sorted."""
         keys = (_key(path) for path in self.folder.iterdir())

@@ -19,7 +19,7 @@ EXPECTED = {
     "tamper one byte": _INVALID,
     "swap args to secrets/": _INVALID,
     "honest confirmation": "Purged 3 object(s): logs/2026-08-01.log, …",
-    "replay same state": "REFUSED: this confirmation is used up or has expired. Start over.",
+    "replay same state": "REFUSED: this confirmation is used up or has expired. Look at what is there, and start over.",
 }
 _LEFT = {
     "tamper one byte": KEYS,

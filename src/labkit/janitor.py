@@ -38,7 +38,7 @@ _SCHEMA: dict[str, Any] = {
     "required": ["confirm"],
 }
 REFUSALS = {
-    "already redeemed": "REFUSED: this confirmation is used up or has expired. Start over.",
+    "already redeemed": "REFUSED: this confirmation is used up or has expired. Look at what is there, and start over.",
     "wrong plan": "REFUSED: this confirmation was given for another request. Start over.",
     "foreign state": "REFUSED: this confirmation is none of this tool's. Start over.",
 }
@@ -89,7 +89,7 @@ def build_janitor(
 
 
 def recover(ledger: Ledger, bucket: Bucket, *, after: float = 60) -> int:
-    """Finish the purges that a server has begun and, being gone, does not finish.
+    """Finish the purges of this bucket that a server has begun and, being gone, does not finish.
 
     An object that came under the key of a deleted one meanwhile is deleted too: a plan lists keys.
 
@@ -105,11 +105,14 @@ def recover(ledger: Ledger, bucket: Bucket, *, after: float = 60) -> int:
         OpenBaoUnavailable: OpenBao is away, or refuses our token. Nothing is lost; call it again.
     """
     done = 0
+    ours = {"tool": TOOL, "bucket": bucket.name}
     for operation in ledger.unfinished(after):
+        plan = operation.plan
+        if any(plan.get(field) != value for field, value in ours.items()):
+            continue
         try:
-            keys = _keys(operation.plan, {"tool": TOOL})
-            if isinstance(_delete(keys, bucket, again=""), str):
-                ledger.finish(operation.name, operation.plan)
+            if isinstance(_delete(_keys(plan, ours), bucket, again=""), str):
+                ledger.finish(operation.name, plan)
                 done += 1
         except (WrongPlan, NotPlanned, InvalidOperation) as error:
             logger.error("operation %s is not recovered: %s", operation.name, error)
@@ -129,7 +132,7 @@ def _ask(
         if ledger is None:
             claim = single_use.issue(plan)
         else:
-            plan["operation"] = uuid.uuid4().hex
+            plan |= {"operation": uuid.uuid4().hex, "bucket": bucket.name}
             claim = single_use.issue(plan)
             ledger.plan(plan["operation"], plan)
     except PlanTooLarge:
@@ -198,13 +201,13 @@ def _purge(
         return _failed(REFUSALS["wrong plan"])
     except OpenBaoUnavailable as error:
         return _outage(error)
-    if ledger is None:
+    if ledger is None or "operation" not in plan:  # as planned by a replica that keeps no ledger
         return _delete(keys, bucket, again="Start over for the rest.")
     return _execute(plan, keys, bucket, ledger)
 
 
 def _execute(plan: dict[str, Any], keys: list[str], bucket: Bucket, ledger: Ledger) -> str | CallToolResult:
-    """Delete between two entries in the ledger: after the first, somebody will finish it, whatever happens to us."""
+    """Delete between two entries in the ledger: after the first, somebody will finish."""
     operation = str(plan.get("operation"))
     try:
         ledger.begin(operation, plan)
@@ -214,8 +217,9 @@ def _execute(plan: dict[str, Any], keys: list[str], bucket: Bucket, ledger: Ledg
     except OpenBaoUnavailable as error:
         logger.error("purge not possible: %s", error)
         return _failed(
-            "NOT PURGED: nothing was deleted by this call. But it was confirmed, and may have been written down to be "
-            f"finished later: look at what is there before you start over. {error}"
+            "NOT PURGED: nothing was deleted by this call. But it was confirmed, and may "
+            "have been written down to be finished later: look at what is there before "
+            f"you start over. {error}"
         )
     result = _delete(keys, bucket, again="The rest will be tried again.")
     if isinstance(result, str):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -54,7 +55,7 @@ class Ledger:
 
     A step is a write that names the version it follows (check-and-set), so of several servers at once, one takes it.
     What is planned is executed by nobody but the server whose user confirmed it. What is executing was confirmed, so
-    any server may finish it. All operations of one ledger are about the same bucket.
+    any server may finish it.
 
     Source: OpenBao documentation, "KV v2", "Check-and-Set".
     """
@@ -158,16 +159,19 @@ class Ledger:
             elif operation.state == "executing" and operation.age >= after:
                 yield operation
 
-    def forget(self, keep: float) -> int:
-        """Remove what is done, and what was never confirmed, after `keep` seconds; return how many they were.
+    def forget(self, keep: float, *, unconfirmed: float = 600) -> int:
+        """Remove what is long done, and what was never confirmed; return how many they were.
 
         Args:
-            keep: more than any claim lives, or a confirmation that is still open will be refused.
+            keep: seconds since it was done.
+            unconfirmed: seconds since it was planned; longer than any claim lives, or what is still open will be
+                refused.
 
         Raises:
             OpenBaoUnavailable: OpenBao is away, or refuses our token.
         """
-        gone = [each for each in self._all(skip=set()) if each.state != "executing" and each.age >= keep]
+        after = {"done": keep, "planned": unconfirmed, "executing": math.inf}
+        gone = [each for each in self._all(skip=set()) if each.age >= after[each.state]]
         for operation in gone:
             with outage("forgetting an operation"):
                 self._client.secrets.kv.v2.delete_metadata_and_all_versions(

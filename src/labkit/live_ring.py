@@ -140,6 +140,8 @@ class LiveKeyRing:
         try:
             self._read()
         except Exception as error:
+            if self._closed:
+                return
             what = error if isinstance(error, LabError) else type(error).__name__
             left = self._until - _clock(_CLOCK)
             for_now = f"goes on being used for {left:.1f} s more" if left > 0 else "is not used any more"

@@ -25,8 +25,8 @@ from labkit.single_use import AlreadyRedeemed, SingleUse
 
 logger = logging.getLogger(__name__)
 
-_KEEP = 86_400  # seconds that the ledger remembers what is over
-_CLEAN = 3_600  # seconds between two times that it forgets the rest, for which it reads everything
+_KEEP = 86_400  # seconds that the ledger remembers what is done
+_CLEAN = 600  # seconds between two times that it forgets the rest, for which it reads everything
 _GRACE = 2  # seconds that requests in flight get when it ends
 
 

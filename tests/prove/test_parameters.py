@@ -16,7 +16,7 @@ SETS = [
     ("03-transit-codec", {"ttl": "60"}),
     ("04-single-use", {"codec": "transit", "ttl": "60"}),
     ("04-single-use", {"codec": "envelope", "ttl": "300"}),
-    ("05-rotation-timeline", {"replicas": "3", "ttl": "3", "rate": "80", "strategy": "stage 5 activate"}),
+    ("05-rotation-timeline", {"replicas": "3", "ttl": "4", "rate": "20", "strategy": "stage 5 activate"}),
     ("06-crash-safety", {"repeats": "1"}),
 ]
 

@@ -20,7 +20,8 @@ _RECORDS = [
     ("planned", 90, "leave"),
     ("executing", 5, "leave"),
     ("executing", 300, "finish"),
-    ("executing", 90, "finish"),
+    ("executing", 55, "leave"),
+    ("executing", 65, "finish"),
     ("done", 5, "leave"),
     ("done", 300, "leave"),
     ("planned", 300, "leave"),
@@ -39,8 +40,8 @@ def play(order: Sequence[str], single_use: SingleUse, ledger: Ledger) -> dict[st
         The order, and for each point to stop at, what it was, how many objects a recovery has left, and whether the
         confirmation can still be redeemed then.
     """
-    if sorted(order) != list(_STEPS):
-        return {"order": order, "stops": []}
+    if not isinstance(order, list | tuple) or sorted(map(str, order)) != list(_STEPS):
+        return {"order": [], "stops": []}
     ends = ["nothing", *order]
     ends.insert(ends.index("delete"), "half of delete")
     return {"order": list(order), "stops": [_stop(order, end, single_use, ledger) for end in ends]}
@@ -51,6 +52,7 @@ def _stop(order: Sequence[str], end: str, single_use: SingleUse, ledger: Ledger)
     bucket.reset(_KEYS)
     name = uuid.uuid4().hex
     plan = {"tool": TOOL, "arguments": {"prefix": "logs/"}, "principal": None, "keys": _KEYS, "operation": name}
+    plan["bucket"] = bucket.name
     claim = single_use.issue(plan)
     ledger.plan(name, plan)
     steps: dict[str, Callable[[], Any]] = {
@@ -99,13 +101,21 @@ def _order(outcome: dict[str, Any]) -> tuple[bool, str]:
 
 def judge_each(choose: Callable[[str, int], str]) -> list[tuple[str, int, str, Any]]:
     """Ask `choose(state, age)` about each record; return state, age, what is right, and what it said."""
-    return [(state, age, right, choose(state, age)) for state, age, right in _RECORDS]
+    return [(state, age, right, _asked(choose, state, age)) for state, age, right in _RECORDS]
+
+
+def _asked(choose: Callable[[str, int], str], state: str, age: int) -> Any:
+    try:
+        return choose(state, age)
+    except Exception as error:
+        return error
 
 
 def _choices(choices: list[tuple[str, int, str, Any]]) -> tuple[bool, str]:
     for state, age, right, said in choices:
         if said not in ("leave", "finish"):
-            return False, f'For an operation that is {state}, it says {said!r}: answer "leave" or "finish".'
+            told = repr(said)[:60] if isinstance(said, str | int | Exception) else f"a {type(said).__name__}"
+            return False, f'For an operation that is {state}, it gives {told}: answer "leave" or "finish".'
         if said == right:
             continue
         if state == "planned":

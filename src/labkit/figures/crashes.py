@@ -24,13 +24,13 @@ def crash_points(runs: Mapping[str, Mapping[str, Sequence[int]]], of: int, title
     for axes, (way, points) in zip(panels, runs.items(), strict=True):
         for x, counts in enumerate(points.values()):
             for left in sorted(set(counts)):
-                half = 0 < left < of
+                part = 0 < left < of
                 axes.plot(
                     x,
                     left,
-                    "X" if half else "o",
+                    "X" if part else "o",
                     markersize=17,
-                    color=VERMILION if half else BLUE,
+                    color=VERMILION if part else BLUE,
                     markeredgecolor="black",
                 )
                 times = f"{counts.count(left)}×"
@@ -43,7 +43,7 @@ def crash_points(runs: Mapping[str, Mapping[str, Sequence[int]]], of: int, title
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_xlabel("killed after")
     panels[0].set_ylabel("objects left at the end")
-    figure.suptitle(f"{title} (● all or nothing, ✕ half)", x=0.01, ha="left", fontsize=12)
+    figure.suptitle(f"{title} (● all or nothing, ✕ a part)", x=0.01, ha="left", fontsize=12)
     told = "; ".join(
         f"{way}: {', '.join(f'after {step} {_counts(counts)}' for step, counts in points.items())}"
         for way, points in runs.items()

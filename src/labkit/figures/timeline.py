@@ -29,13 +29,14 @@ def timeline(record: Record, title: str, *, open_end: bool = False) -> None:
     rings = list(dict.fromkeys(held for _, held in sorted(change for lane in record.rings for change in lane)))
     figure = Figure(figsize=(10, 0.55 * record.replicas + 1.9), layout="constrained")
     axes = figure.subplots()
+    paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8}
     for lane, changes in enumerate(record.rings):
         for (start, held), (stop, _) in zip(changes, [*changes[1:], (end, ())], strict=True):
             label = f"[{', '.join(names[key] for key in held)}]"
             color, hatch = _BANDS[_phase([order[key] for key in held])]
             axes.barh(lane, stop - start, left=start, height=0.86, color=color, hatch=hatch, edgecolor="0.7", zorder=1)
             if stop - start > end / 14:
-                axes.text(start + end / 200, lane - 0.42, label, fontsize=8, va="top", zorder=4)
+                axes.text(start + end / 200, lane - 0.42, label, fontsize=8, va="top", zorder=4, bbox=paper)
     for each in record.rounds:
         spread = (hash(each.at) % 7 - 3) / 16 + 0.1
         if each.refused is None:
