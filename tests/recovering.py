@@ -23,7 +23,7 @@ PURGED = "Purged 3 object(s): logs/1, …"
 PLAN = {"tool": TOOL, "arguments": {"prefix": "logs/"}, "principal": None, "keys": KEYS}
 
 
-def plan_of(bucket: Bucket, **different: Any) -> dict[str, Any]:
+def plan_of(bucket: Bucket, /, **different: Any) -> dict[str, Any]:
     """A plan for this bucket, as a janitor with a ledger makes it."""
     return {**PLAN, "bucket": bucket.name, **different}
 
