@@ -194,6 +194,21 @@ def test_a_dead_server_leaves_the_claim_as_it_was_and_says_so(own_lab: Lab) -> N
         claims.issue(PLAN)
 
 
+def test_a_claim_is_not_kept_in_the_errors_behind_an_outage(own_lab: Lab) -> None:
+    """A program that collects errors walks along them, whatever a traceback shows."""
+    claims = SingleUse(own_lab.client("confirmations"))
+    claim = claims.issue(PLAN)
+    own_lab._server.close()
+    for attempt in (claims.redeem, claims.burn):
+        with pytest.raises(labkit.OpenBaoUnavailable) as caught:
+            attempt(claim)
+        error: BaseException | None = caught.value
+        while error is not None:
+            for holder in (getattr(error, "request", None), getattr(error, "response", None)):
+                assert claim not in str(vars(holder) if holder is not None else "")
+            error = error.__context__
+
+
 def test_a_sealed_server_leaves_the_claim_as_it_was_and_says_so(own_lab: Lab) -> None:
     claims = SingleUse(own_lab.client("confirmations"))
     claim = claims.issue(PLAN)
@@ -411,7 +426,14 @@ def test_a_lifetime_that_no_claim_can_have_is_turned_down(ttl: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [http(200, PAGE, "text/html"), http(204), http(200, "{}"), http(502, PAGE, "text/html")]
+    "page",
+    [
+        http(200, PAGE, "text/html"),
+        http(204),
+        http(200, "{}"),
+        http(200, '{"data": {"a": 1}, "wrap_info": {"a": 1}}'),
+        http(502, PAGE, "text/html"),
+    ],
 )
 @pytest.mark.parametrize(
     ("doing", "ask"),
