@@ -426,14 +426,7 @@ def test_a_lifetime_that_no_claim_can_have_is_turned_down(ttl: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [
-        http(200, PAGE, "text/html"),
-        http(204),
-        http(200, "{}"),
-        http(200, '{"data": {"a": 1}, "wrap_info": {"a": 1}}'),
-        http(502, PAGE, "text/html"),
-    ],
+    "page", [http(200, PAGE, "text/html"), http(204), http(200, "{}"), http(502, PAGE, "text/html")]
 )
 @pytest.mark.parametrize(
     ("doing", "ask"),
@@ -448,6 +441,18 @@ def test_an_answer_that_is_none_is_an_outage(page: bytes, doing: str, ask: Calla
     with answering([page], port):
         client = Server(f"http://127.0.0.1:{port[0]}", "").client("")
         with pytest.raises(labkit.OpenBaoUnavailable, match=f"while {doing}"):
+            ask(client)
+
+
+@pytest.mark.parametrize("ask", [lambda client: SingleUse(client).issue(PLAN), labkit.load_key_ring])
+@pytest.mark.parametrize("part", [{"a": 1}, [1], "a"])
+def test_an_answer_with_a_part_of_another_shape_is_an_outage(
+    part: object, ask: Callable[[hvac.Client], object]
+) -> None:
+    port: list[int] = []
+    with answering([http(200, json.dumps({"data": part, "wrap_info": part}))], port):
+        client = Server(f"http://127.0.0.1:{port[0]}", "").client("")
+        with pytest.raises(labkit.OpenBaoUnavailable, match="Nothing that can be read as OpenBao's answer"):
             ask(client)
 
 

@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SDK = Path(mcp.__file__).parent
 AT_ONCE = 2
 LIMIT = 180  # seconds
+LONG = ("notebooks/05", "notebooks/06")
 
 # A cell that only shows code turns red at any change of it, and proves nothing: its output is not compared here.
 SHOWS_CODE = re.compile(r"^labkit\.source\(|^print\(lab\.admin\.sys\.read_policy\(", re.M)
@@ -48,7 +49,7 @@ class Runner:
         self._baselines: dict[str, Future[Outcome]] = {}
         self._mutants: dict[Mutant, Future[Outcome]] = {}
         # The long ones first, or the last of them would be waited for alone.
-        for mutant in sorted(mutants, key=lambda mutant: "notebooks/05" not in mutant.killer):
+        for mutant in sorted(mutants, key=lambda mutant: mutant.killer.startswith(LONG), reverse=True):
             self.start(mutant)
 
     def start(self, mutant: Mutant) -> tuple[Future[Outcome], Future[Outcome]]:

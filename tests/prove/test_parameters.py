@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -42,7 +43,9 @@ def test_each_is_tried_with_another_value_than_it_is_committed_with() -> None:
 
 
 @pytest.mark.parametrize(("name", "values"), SETS)
-def test_a_notebook_holds_with_other_parameters(name: str, values: dict[str, str], tmp_path: Path) -> None:
+def test_a_notebook_holds_with_other_parameters(
+    name: str, values: dict[str, str], tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     given = [argument for item in values.items() for argument in ("-p", *item)]
     command = [sys.executable, "-m", "papermill", "--no-progress-bar", *given]
     done = subprocess.run(
@@ -51,3 +54,4 @@ def test_a_notebook_holds_with_other_parameters(name: str, values: dict[str, str
     assert done.returncode == 0, done.stderr[-3000:]
     cells = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
     assert any("injected-parameters" in cell.metadata.get("tags", []) for cell in cells)
+    record_property("proved", ("notebooks run with other parameters", 1))

@@ -18,7 +18,7 @@ CAS = "cas=_STATES[state] - 1, "
 BEGIN = "        ledger.begin(operation, plan)\n"
 UNPLANNED = f'{BEGIN}    except NotPlanned as error:\n        logger.warning("purge refused: %s", error)\n'
 DELETE = '    result = _delete(keys, bucket, again="The rest will be tried again.")\n'
-UNFINISHED = 'if each.state == "executing" and each.age >= after)'
+UNFINISHED = 'elif operation.state == "executing" and operation.age >= after:'
 FORGET = 'if each.state != "executing" and each.age >= keep]'
 
 
@@ -83,22 +83,29 @@ LEDGERS = [
         "recovery: what is only planned is not started",
         LEDGER,
         UNFINISHED,
-        'if each.state != "done" and each.age >= after)',
+        "elif operation.age >= after:",
         CRASH,
     ),
     Mutant(
         "recovery: what is done is not done again",
         LEDGER,
-        UNFINISHED,
-        'if each.state != "planned" and each.age >= after)',
+        "                self._done.add(operation.name)\n",
+        "                yield operation\n",
         CRASH,
     ),
     Mutant(
         "recovery: a server that is at work is left to it",
         LEDGER,
         UNFINISHED,
-        'if each.state == "executing")',
+        'elif operation.state == "executing":',
         "tests/test_recovery.py::test_a_purge_of_a_server_that_is_at_work_is_left_to_it",
+    ),
+    Mutant(
+        "recovery: what is not done is looked at again",
+        LEDGER,
+        '            if operation.state == "done":\n',
+        '            self._done.add(operation.name)\n            if operation.state == "done":\n',
+        "tests/test_recovery.py::test_recovery_waits_for_so_long_by_openbaos_clock",
     ),
     Mutant(
         "recovery: only purges",
@@ -115,6 +122,13 @@ LEDGERS = [
         SPOILED,
     ),
     Mutant(
+        "recovery: what changes meanwhile stops no other",
+        JANITOR,
+        "except (WrongPlan, NotPlanned, InvalidOperation) as error:",
+        "except WrongPlan as error:",
+        "tests/test_recovery.py::test_a_record_that_changes_meanwhile_keeps_nobody_else_waiting",
+    ),
+    Mutant(
         "recovery: what could not be deleted is not done",
         JANITOR,
         'if isinstance(_delete(keys, bucket, again=""), str):',
@@ -127,6 +141,13 @@ LEDGERS = [
         "if done := recover(ledger, bucket, after=after):",
         "if done := 0:",
         CRASH,
+    ),
+    Mutant(
+        "recovery: a ledger that cannot be written is none to start with",
+        "src/labkit/serve.py",
+        "            ledger.plan(uuid.uuid4().hex, {})\n",
+        "",
+        "tests/test_serve.py::test_a_ledger_that_may_be_read_and_not_written_is_one_sentence",
     ),
     Mutant(
         "recovery: goes on after an outage",
@@ -188,8 +209,8 @@ LEDGERS = [
     Mutant(
         "ledgered purge: what is done is told, whatever the ledger knows",
         JANITOR,
-        '        except (OpenBaoUnavailable, NotPlanned) as error:\n            logger.warning("a purge is done',
-        '        except ZeroDivisionError as error:\n            logger.warning("a purge is done',
+        "except (OpenBaoUnavailable, NotPlanned, InvalidOperation) as error:",
+        "except ZeroDivisionError as error:",
         AWAY,
     ),
     granting("ledger", "secret/data/mcp/request-state-keys", "read", NO_MORE),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from mutants.mutant import APPROLE, CODEC, ERRORS, OPENBAO, POLICIES, PROVISION, SHARED, Mutant
 
 GRANTS = "tests/test_lab.py::test_a_role_may_do_what_its_policy_names_and_nothing_else"
-NONE = "tests/test_single_use.py::test_an_answer_that_is_none_is_an_outage"
 OPERATOR = "tests/test_rotation.py::test_the_operator_can_change_one_setting_of_the_transit_key_and_never_get_it"
 ENDED = "tests/test_live_ring.py::test_a_login_that_was_ended_hurts_nobody_else"
 SHORT = "tests/test_serve.py::test_what_somebody_at_the_address_says_is_shown_short_and_bends_no_terminal"
@@ -131,7 +130,7 @@ LOGINS = [
         ERRORS,
         "    if not isinstance(answer, dict) or not answer.get(name):\n",
         "    if False:\n",
-        NONE,
+        "tests/test_single_use.py::test_an_answer_that_is_none_is_an_outage",
     ),
     Mutant(
         "errors: no request in those behind an outage",
@@ -145,7 +144,7 @@ LOGINS = [
         ERRORS,
         "except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:",
         "except (ValueError, TypeError, RecursionError) as error:",
-        NONE,
+        "tests/test_single_use.py::test_an_answer_with_a_part_of_another_shape_is_an_outage",
     ),
     Mutant("errors: no odd character", ERRORS, 'c if c.isprintable() else "?" for c', "c for c", SHORT),
     Mutant("errors: short", ERRORS, "in text[:_SHOWN])", "in text)", SHORT),
