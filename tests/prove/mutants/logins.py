@@ -105,6 +105,13 @@ LOGINS = [
     ),
     Mutant("login: one that was refused for good is not tried again", APPROLE, "if self._ended:", "if False:", ENDED),
     Mutant(
+        "login: one that is locked out is tried again",
+        APPROLE,
+        "self._ended = isinstance(error, hvac.exceptions.InvalidRequest)",
+        "self._ended = True",
+        "tests/test_lab.py::test_a_login_that_others_have_locked_out_is_tried_again",
+    ),
+    Mutant(
         "login: bad ones lock nobody else out",
         PROVISION,
         '{"lockout_disable": True}',
