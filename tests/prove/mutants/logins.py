@@ -136,8 +136,8 @@ LOGINS = [
         "answers: one without its part is none",
         ERRORS,
         "    if not isinstance(answer, dict) or not answer.get(name):\n",
-        "    if False:\n",
-        "tests/test_single_use.py::test_an_answer_that_is_none_is_an_outage",
+        "    if not isinstance(answer, dict) or not answer.get(name):\n        return {}\n    if False:\n",
+        "tests/test_ledger_access.py::test_an_answer_that_is_none_is_an_outage_and_not_an_empty_ledger",
     ),
     Mutant(
         "errors: no request in those behind an outage",
