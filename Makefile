@@ -2,6 +2,8 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 COMPOSE ?= docker compose
+# How many repetitions, races, flows and tokens `make prove` plays, as a share of the full size.
+SIZE ?= 1
 # The printed address opens the first notebook too, for whoever has no browser on this machine.
 JUPYTER := $(PY) -m jupyterlab --LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb
 
@@ -13,7 +15,7 @@ endif
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help lab demo doctor test conformance prove bench notebooks compose-up compose-down lock clean
+.PHONY: help lab demo doctor test conformance prove flaky bench notebooks compose-up compose-down lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -37,8 +39,11 @@ test: .venv/ready ## lint, types, tests, and every notebook compared with its co
 conformance: .venv/fastmcp/ready tests/conformance/node_modules/ready ## run the official MCP suite, the TypeScript client and FastMCP
 	$(PY) -m pytest --durations=3 tests/conformance
 
-prove: .venv/ready ## the long proofs: notebooks with other parameters, rotations under load, outages
-	$(PY) -m pytest tests/prove
+prove: .venv/ready ## the long proofs: mutants, altered tokens, races, crashes, outages and rotations; SIZE=0.1 for fewer
+	SIZE=$(SIZE) $(PY) -m pytest tests/prove
+
+flaky: .venv/ready ## compare every notebook with its committed outputs ten times, up to the first that differs
+	@for run in 1 2 3 4 5 6 7 8 9 10; do echo "Run $$run of 10"; $(PY) -m pytest --nbval notebooks/ || exit 1; done
 
 bench: .venv/ready ## side-by-side figures, printed as ratios and saved to bench.json
 	@$(PY) tests/bench.py

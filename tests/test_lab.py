@@ -22,7 +22,7 @@ from mcp.server.request_state import InvalidRequestState
 from waiting import eventually
 
 import labkit
-from labkit import openbao, provision
+from labkit import approle, openbao, provision
 from labkit.lab import Lab
 
 if TYPE_CHECKING:
@@ -147,6 +147,23 @@ def test_a_login_that_is_refused_is_one_sentence_without_the_secret_id(own_lab: 
         labkit.load_key_ring(client)
     for value in client.adapter._credentials.values():  # type: ignore[attr-defined]
         assert value not in str(caught.value)
+
+
+def test_a_login_that_others_have_locked_out_is_tried_again(own_lab: Lab) -> None:
+    """Where lockout is on, that a role is locked out says nothing of this secret-id."""
+    client, admin = own_lab.client("ring-reader"), own_lab.admin
+    role_id, _ = provision.credentials(admin, "ring-reader")
+    tuning = {"user_lockout_config": {"lockout_disable": False}}
+    admin.adapter.post("/v1/sys/auth/approle/tune", json=tuning)
+    for _ in range(6):
+        with pytest.raises(labkit.OpenBaoUnavailable):
+            approle.log_in(own_lab._server, own_lab.namespace, "ring-reader", role_id, "made-up")
+    admin.auth.token.revoke(client.token)
+    with pytest.raises(labkit.OpenBaoUnavailable, match="refused the AppRole login"):
+        labkit.load_key_ring(client)
+    accessor = admin.sys.list_auth_methods()["data"]["approle/"]["accessor"]
+    admin.adapter.post(f"/v1/sys/locked-users/{accessor}/unlock/{role_id}")
+    assert labkit.load_key_ring(client)
 
 
 def test_two_labs_on_one_server_share_nothing(no_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,6 +156,6 @@ def test_the_workflow_runs_the_same_checks() -> None:
 
 
 def test_ci_runs_the_readmes_commands_one_after_the_other() -> None:
-    assert (ROOT / ".ci/run").read_text().rstrip().endswith("\nmake test\nmake conformance\nmake prove")
+    assert (ROOT / ".ci/run").read_text().rstrip().endswith("\nmake test\nmake conformance\nmake prove SIZE=0.1")
     assert "make test " in README
     assert os.access(ROOT / ".ci/run", os.X_OK)

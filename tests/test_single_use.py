@@ -194,6 +194,21 @@ def test_a_dead_server_leaves_the_claim_as_it_was_and_says_so(own_lab: Lab) -> N
         claims.issue(PLAN)
 
 
+def test_a_claim_is_not_kept_in_the_errors_behind_an_outage(own_lab: Lab) -> None:
+    """A program that collects errors walks along them, whatever a traceback shows."""
+    claims = SingleUse(own_lab.client("confirmations"))
+    claim = claims.issue(PLAN)
+    own_lab._server.close()
+    for attempt in (claims.redeem, claims.burn):
+        with pytest.raises(labkit.OpenBaoUnavailable) as caught:
+            attempt(claim)
+        error: BaseException | None = caught.value
+        while error is not None:
+            for holder in (getattr(error, "request", None), getattr(error, "response", None)):
+                assert claim not in str(vars(holder) if holder is not None else "")
+            error = error.__context__
+
+
 def test_a_sealed_server_leaves_the_claim_as_it_was_and_says_so(own_lab: Lab) -> None:
     claims = SingleUse(own_lab.client("confirmations"))
     claim = claims.issue(PLAN)
@@ -426,6 +441,18 @@ def test_an_answer_that_is_none_is_an_outage(page: bytes, doing: str, ask: Calla
     with answering([page], port):
         client = Server(f"http://127.0.0.1:{port[0]}", "").client("")
         with pytest.raises(labkit.OpenBaoUnavailable, match=f"while {doing}"):
+            ask(client)
+
+
+@pytest.mark.parametrize("ask", [lambda client: SingleUse(client).issue(PLAN), labkit.load_key_ring])
+@pytest.mark.parametrize("part", [{"a": 1}, [1], "a"])
+def test_an_answer_with_a_part_of_another_shape_is_an_outage(
+    part: object, ask: Callable[[hvac.Client], object]
+) -> None:
+    port: list[int] = []
+    with answering([http(200, json.dumps({"data": part, "wrap_info": part}))], port):
+        client = Server(f"http://127.0.0.1:{port[0]}", "").client("")
+        with pytest.raises(labkit.OpenBaoUnavailable, match="Nothing that can be read as OpenBao's answer"):
             ask(client)
 
 

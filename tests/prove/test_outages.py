@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,7 +44,9 @@ async def take(lab: Lab, step: str, **times: float) -> None:
     await asyncio.to_thread(getattr(ring, step))
 
 
-async def test_openbao_is_restarted_in_each_phase_and_no_round_is_lost(on_disk: OnDisk) -> None:
+async def test_openbao_is_restarted_in_each_phase_and_no_round_is_lost(
+    on_disk: OnDisk, record_property: Callable[[str, object], None]
+) -> None:
     with Lab(Server(on_disk.address, on_disk.token)) as lab:
         reader = lab.client("ring-reader")
         codecs = [LiveKeyRing(reader, max_stale=10) for _ in range(4)]
@@ -61,6 +63,7 @@ async def test_openbao_is_restarted_in_each_phase_and_no_round_is_lost(on_disk: 
     assert len(record.rounds) > 500
     assert {len({held for _, held in lane}) for lane in record.rings} == {4}
     assert len(set(held)) == 1
+    record_property("proved", ("rotations during which something died", 1))
 
 
 async def test_openbao_that_is_away_for_longer_than_max_stale_stops_the_replicas_and_they_come_back(
@@ -87,7 +90,7 @@ async def test_openbao_that_is_away_for_longer_than_max_stale_stops_the_replicas
 
 @pytest.mark.parametrize("killed_before", STEPS)
 async def test_a_replica_is_killed_in_a_rotation_and_no_purge_is_lost(
-    lab: Lab, bucket: Bucket, killed_before: str
+    lab: Lab, bucket: Bucket, killed_before: str, record_property: Callable[[str, object], None]
 ) -> None:
     namespace = Lab(lab._server)
     ring = KeyRing(namespace.client("ring-operator"), ttl=5, max_stale=2)
@@ -102,3 +105,4 @@ async def test_a_replica_is_killed_in_a_rotation_and_no_purge_is_lost(
                 await take(namespace, step, ttl=5, max_stale=2)
                 assert attacks.text_of(await attacks.confirm(client, question)) == "Purged 1 object(s): logs/1"
                 assert bucket.keys() == []
+    record_property("proved", ("rotations during which something died", 1))
