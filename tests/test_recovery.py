@@ -244,6 +244,16 @@ async def test_a_plan_that_was_parked_without_a_ledger_is_purged_once_by_a_janit
     assert ledger.names() == []
 
 
+async def test_a_purge_whose_record_was_forgotten_is_refused(
+    own_namespace: Lab, ledger: Ledger, bucket: Bucket
+) -> None:
+    async with Client(janitor(own_namespace, bucket, ledger)) as client:
+        question = await attacks.ask(client, "logs/")
+        assert ledger.forget(keep=0, unconfirmed=0) == 1
+        assert text_of(await attacks.confirm(client, question)) == REFUSALS["already redeemed"]
+    assert len(bucket.keys()) == 4
+
+
 async def test_a_plan_that_was_written_down_is_purged_once_by_a_janitor_without_a_ledger(
     own_namespace: Lab, ledger: Ledger, bucket: Bucket
 ) -> None:

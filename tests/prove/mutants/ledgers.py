@@ -12,6 +12,7 @@ MALFORMED = "tests/test_ledger.py::test_what_is_no_operation_is_logged_without_i
 NO_MORE = "tests/test_ledger_access.py::test_the_role_that_writes_the_ledger_may_do_no_more"
 SPOILED = "tests/test_recovery.py::test_a_record_that_is_spoiled_deletes_nothing_and_keeps_nobody_else_waiting"
 TRIED_AGAIN = "tests/test_recovery.py::test_what_could_not_be_deleted_is_told_and_tried_again_by_recovery"
+ELSEWHERE = "tests/test_recovery.py::test_what_was_begun_for_another_tool_or_bucket_is_left_to_its_servers"
 AWAY = "tests/test_recovery_outages.py::test_a_right_that_is_taken_away_and_given_back"
 
 CAS = "cas=_STATES[state] - 1, "
@@ -19,7 +20,7 @@ BEGIN = "        ledger.begin(operation, plan)\n"
 UNPLANNED = f'{BEGIN}    except NotPlanned as error:\n        logger.warning("purge refused: %s", error)\n'
 DELETE = '    result = _delete(keys, bucket, again="The rest will be tried again.")\n'
 UNFINISHED = 'elif operation.state == "executing" and operation.age >= after:'
-FORGET = 'if each.state != "executing" and each.age >= keep]'
+FORGET = '{"done": keep, "planned": unconfirmed, "executing": math.inf}'
 
 
 def _unchecked(state: str, killer: str) -> Mutant:
@@ -77,8 +78,20 @@ LEDGERS = [
         "plan: dict[str, Any]\n",
         "tests/test_ledger.py::test_an_operation_is_planned_then_executing_then_done",
     ),
-    Mutant("ledger: what is executing is not forgotten", LEDGER, FORGET, "if each.age >= keep]", FORGOTTEN),
-    Mutant("ledger: what may be confirmed yet is kept", LEDGER, FORGET, 'if each.state != "executing"]', FORGOTTEN),
+    Mutant(
+        "ledger: what is executing is not forgotten",
+        LEDGER,
+        FORGET,
+        '{"done": keep, "planned": unconfirmed, "executing": keep}',
+        FORGOTTEN,
+    ),
+    Mutant(
+        "ledger: what may be confirmed yet is kept",
+        LEDGER,
+        FORGET,
+        '{"done": keep, "planned": keep, "executing": math.inf}',
+        FORGOTTEN,
+    ),
     Mutant(
         "recovery: what is only planned is not started",
         LEDGER,
@@ -110,9 +123,16 @@ LEDGERS = [
     Mutant(
         "recovery: only purges",
         JANITOR,
-        '_keys(operation.plan, {"tool": TOOL})',
-        "_keys(operation.plan, {})",
-        SPOILED,
+        'ours = {"tool": TOOL, "bucket": bucket.name}',
+        'ours = {"bucket": bucket.name}',
+        ELSEWHERE,
+    ),
+    Mutant(
+        "recovery: only of its own bucket",
+        JANITOR,
+        'ours = {"tool": TOOL, "bucket": bucket.name}',
+        'ours = {"tool": TOOL}',
+        ELSEWHERE,
     ),
     Mutant(
         "recovery: what is no plan of a purge stops no other",
@@ -131,8 +151,8 @@ LEDGERS = [
     Mutant(
         "recovery: what could not be deleted is not done",
         JANITOR,
-        'if isinstance(_delete(keys, bucket, again=""), str):',
-        'if _delete(keys, bucket, again=""):',
+        'if isinstance(_delete(_keys(plan, ours), bucket, again=""), str):',
+        'if _delete(_keys(plan, ours), bucket, again=""):',
         TRIED_AGAIN,
     ),
     Mutant(
@@ -175,7 +195,7 @@ LEDGERS = [
         JANITOR,
         f"{UNPLANNED}        return _failed(",
         f"{UNPLANNED}        str(",
-        "tests/test_recovery.py::test_a_plan_that_was_parked_without_a_ledger_is_refused_by_a_janitor_with_one",
+        "tests/test_recovery.py::test_a_purge_whose_record_was_forgotten_is_refused",
     ),
     Mutant(
         "ledgered purge: nothing is deleted that could not be begun",
@@ -187,8 +207,9 @@ LEDGERS = [
     Mutant(
         "ledgered purge: an outage at its beginning is no reassurance",
         JANITOR,
-        ' But it was confirmed, and may have been written down to be "\n'
-        '            f"finished later: look at what is there before you start over. {error}"',
+        ' But it was confirmed, and may "\n'
+        '            "have been written down to be finished later: look at what is there before "\n'
+        '            f"you start over. {error}"',
         '"\n            f" {error}"',
         AWAY,
     ),

@@ -94,8 +94,8 @@ RINGS = [
     Mutant(
         "live ring: a closed one is not opened by a late answer",
         LIVE,
-        "            if self._closed:\n                return\n",
-        "",
+        "            if self._closed:\n                return\n            if version",
+        "            if version",
         "tests/test_live_ring.py::test_a_read_that_was_under_way_does_not_open_a_closed_ring",
     ),
     Mutant(
