@@ -57,7 +57,7 @@ async def test_a_purge_is_done_or_not_begun_wherever_its_server_is_killed(
             bucket.reset([*keys, "secrets/root.key"])
             assert await recover_at_once() == [0, 0]
             assert bucket.keys() == [*keys, "secrets/root.key"]
-            assert ledgers[0].forget(keep=0) == 2, "what nobody confirmed, and this one"
+            assert ledgers[0].forget(keep=0, unconfirmed=0) == 2, "what nobody confirmed, and this one"
             crashes += 1
     print(f"\n{crashes} crashes in {PURGES} purges")
     record_property("proved", ("crash points", crashes))
