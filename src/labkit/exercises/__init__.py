@@ -7,6 +7,7 @@ from typing import Any
 
 from labkit.errors import LabError
 from labkit.exercises import (
+    attack_board,
     crash_safety,
     envelope_anatomy,
     rotation_timeline,
@@ -24,6 +25,7 @@ _JUDGES = (
     | single_use.JUDGES
     | rotation_timeline.JUDGES
     | crash_safety.JUDGES
+    | attack_board.JUDGES
 )
 
 
