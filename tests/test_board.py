@@ -1,4 +1,4 @@
-"""The board marks each attack by what happened: with a defence taken away, the mark is another one."""
+"""The board marks each attack by what happened: with a defense taken away, the mark is another one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from labkit.errors import LabError, OpenBaoUnavailable
 from labkit.figures import attack_board as figure
 from labkit.lab import Lab
 from labkit.single_use import SingleUse
-from labkit.victims import DEFENCES, EPHEMERAL, KEYS, NOTHING, TEN_LINES, Victim
+from labkit.victims import DEFENSES, EPHEMERAL, KEYS, NOTHING, TEN_LINES, Victim
 
 pytestmark = pytest.mark.anyio
 GOES = board.THROUGH
@@ -37,8 +37,8 @@ async def whole(lab: Lab) -> Table:
     return {attack: {column: verdict.layer for column, verdict in row.items()} for attack, row in table.items()}
 
 
-def cells(whole: Table, attack: str, single: bool, defences: tuple[str, ...] = DEFENCES) -> list[str]:
-    return [whole[attack][f"{d} + single use" if single else d] for d in defences]
+def cells(whole: Table, attack: str, single: bool, defenses: tuple[str, ...] = DEFENSES) -> list[str]:
+    return [whole[attack][f"{d} + single use" if single else d] for d in defenses]
 
 
 async def test_nothing_stops_nothing_and_a_claim_alone_stops_all_but_another_service(
@@ -72,9 +72,9 @@ async def test_no_seal_stops_what_was_used_before_and_single_use_always_does(who
 
 
 async def test_a_twin_gets_past_a_denylist_where_the_codec_takes_it(whole: Table) -> None:
-    row = dict(zip(DEFENCES, cells(whole, "twin past a denylist", single=False), strict=True))
-    assert {defence for defence, layer in row.items() if layer == GOES} == {NOTHING, TEN_LINES}
-    assert {row[defence] for defence in (EPHEMERAL, "ring", "envelope", "transit")} == {"seal"}
+    row = dict(zip(DEFENSES, cells(whole, "twin past a denylist", single=False), strict=True))
+    assert {defense for defense, layer in row.items() if layer == GOES} == {NOTHING, TEN_LINES}
+    assert {row[defense] for defense in (EPHEMERAL, "ring", "envelope", "transit")} == {"seal"}
     assert whole["twin past a denylist"][f"{TEN_LINES} + single use"] == "claim", "one claim behind all spellings"
 
 
@@ -142,13 +142,13 @@ async def test_a_server_without_expiry_principal_or_audience_shows(lab: Lab, mon
     assert {await marked(victim, attack) for attack in ("expired", "cross-user", "cross-service")} == {GOES}
 
 
-async def test_an_outage_is_no_defence(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_outage_is_no_defense(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(self: object, token: str) -> bytes:
         raise OpenBaoUnavailable("away")
 
     victim = Victim(lab, "transit", False)
     monkeypatch.setattr("labkit.transit.TransitCodec.unseal", away)
-    with pytest.raises(AssertionError, match="no defence has refused it, but"):
+    with pytest.raises(AssertionError, match="no defense has refused it, but"):
         await board.play("altered", victim)
     with pytest.raises(AssertionError, match="the honest round ended with"):
         await board.play("replayed", victim)
@@ -165,11 +165,11 @@ async def test_a_server_that_refuses_everything_is_not_safe(lab: Lab, monkeypatc
         await board.board(lab, ["altered"], ["ring"])
 
 
-async def test_a_tool_that_merely_fails_is_no_defence(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tool_that_merely_fails_is_no_defense(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     victim = Victim(lab, NOTHING, False)
     monkeypatch.setattr(Bucket, "delete", lambda self, key: 1 // 0)
     monkeypatch.setattr(victims.Watched, "delete", lambda self, key: 1 // 0)
-    with pytest.raises(AssertionError, match="no defence has refused it"):
+    with pytest.raises(AssertionError, match="no defense has refused it"):
         await board.play("cross-user", victim)
 
 
@@ -207,9 +207,9 @@ async def test_a_downgrade_speaks_the_old_protocol_and_the_boundary_is_in_front_
 
 
 @pytest.mark.parametrize("single", [False, True])
-@pytest.mark.parametrize("defence", DEFENCES)
-async def test_a_no_purges_nothing(lab: Lab, defence: str, single: bool) -> None:
-    victim = Victim(lab, defence, single)
+@pytest.mark.parametrize("defense", DEFENSES)
+async def test_a_no_purges_nothing(lab: Lab, defense: str, single: bool) -> None:
+    victim = Victim(lab, defense, single)
     victim.bucket.restock()
     async with Client(victim.server()) as client:
         said = await verdict(attacks.decline(client, await ask(client, "logs/")))
@@ -238,14 +238,14 @@ async def test_an_attack_that_is_none_is_named(lab: Lab) -> None:
         await board.play("luck", Victim(lab, NOTHING, False))
 
 
-def test_a_defence_that_is_none_is_named(lab: Lab) -> None:
-    with pytest.raises(LabError, match="There is no defence 'rot13': use one of nothing; ephemeral; ring"):
+def test_a_defense_that_is_none_is_named(lab: Lab) -> None:
+    with pytest.raises(LabError, match="There is no defense 'rot13': use one of nothing; ephemeral; ring"):
         Victim(lab, "rot13", False)
 
 
 @pytest.fixture
 def tokens(lab: Lab) -> list[str]:
-    codecs = [Victim(lab, defence, False).codec for defence in (EPHEMERAL, "transit", TEN_LINES)]
+    codecs = [Victim(lab, defense, False).codec for defense in (EPHEMERAL, "transit", TEN_LINES)]
     return [codec.seal(b"x" * n) for codec in codecs if codec is not None for n in range(3)] + ['{"files": []}']
 
 

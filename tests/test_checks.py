@@ -144,7 +144,7 @@ def test_each_kind_of_refusal_has_its_reason(error: Exception, reason: str) -> N
     "error", [ValueError("a slip"), MCPError(-32603, "Internal error"), labkit.OpenBaoUnavailable("…")]
 )
 def test_what_is_no_refusal_comes_through(error: Exception) -> None:
-    """An outage, a slip in the cell or an internal error must never pass for a defence."""
+    """An outage, a slip in the cell or an internal error must never pass for a defense."""
     with pytest.raises(type(error)), labkit.expect_refusal("seal"):
         raising(error)()
     with pytest.raises(ExceptionGroup), labkit.expect_refusal("malformed"):

@@ -1,4 +1,4 @@
-"""The demo prints the four verdicts, and fails when any of the defences behind them is taken away."""
+"""The demo prints the four verdicts, and fails when any of the defenses behind them is taken away."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_three_at_once_on_one_machine_do_not_collide() -> None:
 
 
 class Reusable(SingleUse):
-    """Single use with its defence removed: a plan can be had again and again."""
+    """Single use with its defense removed: a plan can be had again and again."""
 
     plans: dict[str, dict[str, Any]]
 
@@ -64,7 +64,7 @@ class Reusable(SingleUse):
 
 
 class Unprotected:
-    """A codec with its defence removed: whoever can write JSON can write a state."""
+    """A codec with its defense removed: whoever can write JSON can write a state."""
 
     def seal(self, payload: bytes) -> str:
         return f"v1.{payload.hex()}"

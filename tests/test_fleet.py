@@ -308,7 +308,7 @@ def test_a_replica_that_cannot_start_says_why_and_leaves_nothing(
         f"A replica did not start: Entry 1 of the key ring at secret/{provision.RING_PATH} is not plain hexadecimal "
         "(3 characters, no spaces or line ends allowed): write it anew."
     )
-    with pytest.raises(labkit.LabError, match=r"^A replica did not start: .*'301' is no lifetime: give whole seconds"):
+    with pytest.raises(labkit.LabError, match=r"^A replica did not start: .*'301' is no number of seconds"):
         Fleet(own_namespace, bucket, count=1, codec="envelope", ttl=301)
     with pytest.raises(labkit.LabError, match=r"^There is no codec 'aes': use one of ring, envelope, transit\.$"):
         Fleet(own_namespace, bucket, codec="aes")

@@ -1,4 +1,4 @@
-"""The attack board: every attack against every defence, each cell played on the real thing."""
+"""The attack board: every attack against every defense, each cell played on the real thing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from labkit.checks import log_lines, logged_reasons
 from labkit.errors import LabError
 from labkit.janitor import NAME, REFUSALS, TOOL
 from labkit.lab import Lab
-from labkit.victims import ARCHIVE, DEFENCES, DENIED, NOTHING, TEN_LINES, Victim
+from labkit.victims import ARCHIVE, DEFENSES, DENIED, NOTHING, TEN_LINES, Victim
 
 THROUGH, NONE = "went through", "not applicable"
 LAYERS = ("seal", "binding", "expiry", "tool", "claim", "plan")
@@ -114,7 +114,7 @@ async def _other_arguments(scene: _Scene) -> str | None:
 
 
 async def _expired(scene: _Scene) -> str | None:
-    only_the_claim = scene.victim.defence == NOTHING and scene.victim.single_use
+    only_the_claim = scene.victim.defense == NOTHING and scene.victim.single_use
     client = await scene.client(ttl=0.05)
     await scene.try_(attacks.come_late(client, await ask(client, _LOGS), 1.05 if only_the_claim else 0.06))
     return None
@@ -213,7 +213,7 @@ async def play(attack: str, victim: Victim) -> Verdict:
 
     Raises:
         LabError: there is no such attack.
-        AssertionError: nothing was deleted, and yet no defence refused it: an outage is no defence.
+        AssertionError: nothing was deleted, and yet no defense refused it: an outage is no defense.
     """
     if attack not in ATTACKS:
         raise LabError(f"There is no attack {attack!r}: use one of {', '.join(ATTACKS)}.")
@@ -244,8 +244,8 @@ def _refusals(said: Iterable[str], logged: list[str], victim: Victim) -> list[st
     _insist(len(at_boundary) == len(logged), f"{len(at_boundary)} refusals by the boundary, and the log has {logged}")
     found = [told.get(answer, answer) for answer in answers if answer != _FROZEN]
     # Ten lines let the error of OpenBao pass, so the SDK calls it that. From any other codec it means an outage.
-    found += ["seal" if reason == "codec error" and victim.defence == TEN_LINES else reason for reason in logged]
-    _insist(bool(found) and all(reason in _LAYER_OF for reason in found), f"no defence has refused it, but {found}")
+    found += ["seal" if reason == "codec error" and victim.defense == TEN_LINES else reason for reason in logged]
+    _insist(bool(found) and all(reason in _LAYER_OF for reason in found), f"no defense has refused it, but {found}")
     return found
 
 
@@ -268,23 +268,23 @@ async def honest(victim: Victim) -> None:
 
 
 async def board(
-    lab: Lab, names: Iterable[str] = tuple(ATTACKS), defences: Iterable[str] = DEFENCES
+    lab: Lab, names: Iterable[str] = tuple(ATTACKS), defenses: Iterable[str] = DEFENSES
 ) -> dict[str, dict[str, Verdict]]:
-    """Play every attack on every defence, without and with single use.
+    """Play every attack on every defense, without and with single use.
 
     Args:
         lab: where keys lie and plans are parked.
         names: of `ATTACKS`.
-        defences: of `DEFENCES`.
+        defenses: of `DEFENSES`.
 
     Returns:
-        For each attack, the verdict for each defence.
+        For each attack, the verdict for each defense.
 
     Raises:
-        AssertionError: an honest round does not work, or an attack failed and no defence says that it was the one.
+        AssertionError: an honest round does not work, or an attack failed and no defense says that it was the one.
     """
     names = list(names)
-    columns = [Victim(lab, defence, single) for single in (False, True) for defence in defences]
+    columns = [Victim(lab, defense, single) for single in (False, True) for defense in defenses]
     table: dict[str, dict[str, Verdict]] = {name: {} for name in names}
     for victim in columns:
         await honest(victim)

@@ -37,7 +37,7 @@ from labkit.provision import TRANSIT_KEY
 from labkit.single_use import SingleUse
 
 NOTHING, EPHEMERAL, TEN_LINES = "nothing", "ephemeral", "ten-line transit"
-DEFENCES = (NOTHING, EPHEMERAL, "ring", "envelope", "transit", TEN_LINES)
+DEFENSES = (NOTHING, EPHEMERAL, "ring", "envelope", "transit", TEN_LINES)
 """How `requestState` can be sealed: not at all, with a key of the process, or in one of the ways of `replicas`."""
 ARCHIVE = "archive_objects"
 """The victim's other tool, which deletes nothing."""
@@ -122,37 +122,37 @@ class Denylist:
 
 
 class Victim:
-    """One service with one defence: as many servers of it as an attack needs, over one bucket.
+    """One service with one defense: as many servers of it as an attack needs, over one bucket.
 
     Attributes:
-        defence: one of `DEFENCES`.
+        defense: one of `DEFENSES`.
         single_use: whether plans are parked in OpenBao; otherwise they travel in the state.
         bucket: what is purged; it counts.
         claims: where plans are parked, if they are.
         codec: what seals; None where nothing does.
     """
 
-    def __init__(self, lab: Lab, defence: str, single_use: bool) -> None:
+    def __init__(self, lab: Lab, defense: str, single_use: bool) -> None:
         """Log in and load keys, as a server does when it starts.
 
         Raises:
-            LabError: there is no such defence.
+            LabError: there is no such defense.
             OpenBaoUnavailable: OpenBao is away, or refuses our token.
         """
-        if defence not in DEFENCES:
-            raise LabError(f"There is no defence {defence!r}: use one of {'; '.join(DEFENCES)}.")
-        self.defence, self.single_use = defence, single_use
+        if defense not in DEFENSES:
+            raise LabError(f"There is no defense {defense!r}: use one of {'; '.join(DEFENSES)}.")
+        self.defense, self.single_use = defense, single_use
         self.bucket = Watched()
         self._lab = lab
         self._parking = lab.client("confirmations") if single_use else None
         self.claims = Noted(self._parking) if self._parking is not None else None
         self._sealing = self._codec()
-        self.codec = None if defence == NOTHING else self._sealing
+        self.codec = None if defense == NOTHING else self._sealing
 
     @property
     def name(self) -> str:
-        """The defence in words, as a column of the board is headed."""
-        return f"{self.defence} + single use" if self.single_use else self.defence
+        """The defense in words, as a column of the board is headed."""
+        return f"{self.defense} + single use" if self.single_use else self.defense
 
     def server(
         self, user: str = "alice", *, ttl: float = 120, audience: str = NAME, denylist: bool = False
@@ -170,7 +170,7 @@ class Victim:
         if other:
             bucket.restock()
         # Keys of a process are not another process's; everything else is shared by services of one operator.
-        codec = self._codec() if other and self.defence == EPHEMERAL else self._sealing
+        codec = self._codec() if other and self.defense == EPHEMERAL else self._sealing
         security = RequestStateSecurity(codec=codec, ttl=ttl, audience=audience, bind_principal=lambda _: user)
         if self._parking is None or self.claims is None:
             server = stateless_janitor(security, bucket)
@@ -179,20 +179,20 @@ class Victim:
             claims = self.claims if ttl >= 1 and ttl == self.claims.ttl else Noted(self._parking, max(1, int(ttl)))
             server = build_janitor(security, claims, bucket)
             _open_doors(server, bucket, _parked(claims, user))
-        if self.defence == NOTHING:
+        if self.defense == NOTHING:
             server.middleware[:] = [m for m in server.middleware if not isinstance(m, RequestStateBoundary)]
         if denylist:
             server.middleware.insert(0, Denylist())
         return server
 
     def _codec(self) -> RequestStateCodec:
-        match self.defence:
+        match self.defense:
             case "nothing" | "ephemeral":  # the former only so that the server can be built, before it is taken off
                 return RequestStateSecurity.ephemeral().codec
             case "ten-line transit":
                 return TenLineCodec(self._lab.client("transit"))
             case _:
-                return replicas.security(self.defence, self._lab.client(replicas.role_for(self.defence))).codec
+                return replicas.security(self.defense, self._lab.client(replicas.role_for(self.defense))).codec
 
 
 def stateless_janitor(security: RequestStateSecurity, bucket: Bucket) -> MCPServer:

@@ -1,4 +1,4 @@
-"""FastMCP takes what labkit seals with, unchanged, and so gets the same defence."""
+"""FastMCP takes what labkit seals with, unchanged, and so gets the same defense."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_a_server_that_checks_nothing_fails_it(suite: Suite) -> None:
     server = build(RequestStateSecurity.ephemeral())
     server.middleware[:] = [each for each in server.middleware if not isinstance(each, RequestStateBoundary)]
     with serving(http(server)) as url:
-        assert faults(suite(url, SUBJECT + "request-state")) == [], "an honest round needs no defence"
+        assert faults(suite(url, SUBJECT + "request-state")) == [], "an honest round needs no defense"
         found = faults(suite(url, SUBJECT + "tampered-state"))
     assert len(found) == 2
     assert "Server accepted tampered requestState" in found[0]

@@ -1,4 +1,4 @@
-"""No proof stays green when its defence is removed: a mutant removes one, and the proof that it names must turn red."""
+"""No proof stays green when its defense is removed: a mutant removes one, and the proof that it names must turn red."""
 
 from __future__ import annotations
 
@@ -198,8 +198,8 @@ def _parameters(item: pytest.Item) -> dict[str, object]:
     return getattr(getattr(item, "callspec", None), "params", {})
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.defence)
-def test_a_proof_turns_red_without_its_defence(
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.defense)
+def test_a_proof_turns_red_without_its_defense(
     mutant: Mutant, runner: Runner, record_property: Callable[[str, object], None]
 ) -> None:
     baseline, changed = (future.result() for future in runner.start(mutant))
@@ -207,7 +207,7 @@ def test_a_proof_turns_red_without_its_defence(
     record_property("mutant", "killed" if killed else "survived")
     record_property("why", changed.why)
     assert baseline.color == "green", f"{mutant.killer} is {baseline.color} without any mutant: {baseline.why}"
-    assert changed.color == "red", f"{mutant.killer} is {changed.color} although the defence is gone: {changed.why}"
+    assert changed.color == "red", f"{mutant.killer} is {changed.color} although the defense is gone: {changed.why}"
 
 
 @pytest.mark.parametrize(("line", "color"), [("# nothing", "green"), ("1 / 0", "broken")])
@@ -235,4 +235,4 @@ def test_the_table_is_whole() -> None:
 
 
 def test_each_mutant_removes_one_thing_in_one_place_and_has_a_name_of_its_own() -> None:
-    assert len({mutant.defence for mutant in MUTANTS}) == len({mutated(mutant) for mutant in MUTANTS}) == len(MUTANTS)
+    assert len({mutant.defense for mutant in MUTANTS}) == len({mutated(mutant) for mutant in MUTANTS}) == len(MUTANTS)

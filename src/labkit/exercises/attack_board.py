@@ -23,7 +23,7 @@ from labkit.bucket import Bucket
 from labkit.checks import log_lines, logged_reasons
 from labkit.exercises.judge import Judge
 from labkit.forensics import WORDS, Event, Unseen, events
-from labkit.janitor import NAME, QUESTION
+from labkit.janitor import NAME, QUESTION, REFUSALS
 from labkit.lab import Lab
 from labkit.single_use import AlreadyRedeemed, SingleUse
 from labkit.victims import Watched
@@ -33,7 +33,7 @@ Attack = Callable[[Client, Client, Bucket], Awaitable[Any]]
 _WEAKNESSES = frozenset("abc")
 _TRIES = 3  # a race is not won every time
 _PATIENCE = 20  # seconds; an attack may wait, but not for ever
-_USED_UP = "REFUSED: this confirmation is used up or has expired. Start over."
+_USED_UP = REFUSALS["already redeemed"]
 
 
 class Slow(Watched):

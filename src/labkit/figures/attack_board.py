@@ -23,7 +23,7 @@ _STYLES = {  # the cell's color, its ink, and the word that makes it readable wi
 
 
 def attack_board(table: Mapping[str, Mapping[str, Verdict]], title: str) -> None:
-    """Draw which layer stopped which attack behind which defence.
+    """Draw which layer stopped which attack behind which defense.
 
     Args:
         table: as `labkit.board.board` returns it.
@@ -49,7 +49,7 @@ def attack_board(table: Mapping[str, Mapping[str, Verdict]], title: str) -> None
 
 
 def _told(attack: str, row: Mapping[str, Verdict]) -> str:
-    """A row in words: for each layer that occurs, its defences."""
+    """A row in words: for each layer that occurs, its defenses."""
     layers = dict.fromkeys(verdict.layer for verdict in row.values())
     return f"{attack}: " + ", ".join(
         f"{layer}: {', '.join(column for column, verdict in row.items() if verdict.layer == layer)}" for layer in layers

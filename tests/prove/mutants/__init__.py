@@ -1,7 +1,8 @@
-"""Every defence that the series claims, how to take it away, and the proof that has to notice."""
+"""Every defense that the series claims, how to take it away, and the proof that has to notice."""
 
 from __future__ import annotations
 
+from mutants.boards import BOARDS
 from mutants.claims import CLAIMS
 from mutants.envelopes import ENVELOPES
 from mutants.ledgers import LEDGERS
@@ -15,4 +16,4 @@ from mutants.transit_codec import TRANSIT_CODEC
 
 __all__ = ["MUTANTS", "Mutant"]
 
-MUTANTS = [*ENVELOPES, *TRANSIT_CODEC, *CLAIMS, *PURGES, *LEDGERS, *RINGS, *ROTATIONS, *LOGINS, *PROOFS]
+MUTANTS = [*ENVELOPES, *TRANSIT_CODEC, *CLAIMS, *PURGES, *LEDGERS, *RINGS, *ROTATIONS, *LOGINS, *BOARDS, *PROOFS]

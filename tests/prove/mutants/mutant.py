@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mutant:
-    """A defence removed.
+    """A defense removed.
 
     Attributes:
-        defence: what is claimed.
-        file: where the defence lies; below `src/mcp/`, in the installed SDK.
+        defense: what is claimed.
+        file: where the defense lies; below `src/mcp/`, in the installed SDK.
         old: what stands there, exactly once.
-        new: what stands there when the defence is gone.
+        new: what stands there when the defense is gone.
         killer: the notebook, or the test, that must fail then.
     """
 
-    defence: str
+    defense: str
     file: str
     old: str
     new: str
@@ -51,3 +51,4 @@ CODEC = "notebooks/03-transit-codec.ipynb"
 ONCE = "notebooks/04-single-use.ipynb"
 TIMELINE = "notebooks/05-rotation-timeline.ipynb"
 CRASH = "notebooks/06-crash-safety.ipynb"
+BOARD = "notebooks/07-attack-board.ipynb"
