@@ -250,13 +250,16 @@ class ReloadedRing:
 
 
 class LazyRing(ReloadedRing):
-    """A ring that is read again just before `max_stale` is over: the slowest replica that keeps its promise."""
+    """A ring that is read as seldom as may still be in time: a slow replica that keeps its promise.
+
+    It keeps it for as long as OpenBao answers, and does not refuse when it does not, as `LiveKeyRing` does.
+    """
 
     def __init__(self, client: hvac.Client, path: str = RING_PATH, *, max_stale: float) -> None:
-        """Read the ring at `path` with `client`, and once every nine tenths of `max_stale` seconds from then on."""
+        """Read the ring at `path` with `client`, and once every three quarters of `max_stale` seconds from then on."""
         super().__init__(client, path)
         self._stop = threading.Event()
-        threading.Thread(target=self._follow, args=(0.9 * max_stale,), name="LazyRing", daemon=True).start()
+        threading.Thread(target=self._follow, args=(0.75 * max_stale,), name="LazyRing", daemon=True).start()
 
     def close(self) -> None:
         """Stop reading."""
