@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labkit.batched_transit import BatchedTransit as BatchedTransit
     from labkit.bucket import Bucket as Bucket
     from labkit.checks import expect_refusal as expect_refusal
     from labkit.errors import LabError as LabError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AlreadyRedeemed": "single_use",
+    "BatchedTransit": "batched_transit",
     "Bucket": "bucket",
     "KeyRing": "rotation",
     "Lab": "lab",

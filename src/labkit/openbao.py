@@ -23,6 +23,7 @@ from requests.adapters import HTTPAdapter
 
 from labkit.child import Child
 from labkit.errors import LabError
+from labkit.session import PlainSession
 
 CONFIG = Path(__file__).resolve().parents[2] / "openbao"
 """The folder of configuration and policies beside `src/`."""
@@ -80,7 +81,7 @@ class Server:
 
         It follows no redirect: a token in a header would go along, to whatever host the redirect names.
         """
-        session = requests.Session()
+        session = PlainSession()
         session.trust_env = self.folder is None
         session.verify = self.verify
         for scheme in ("http://", "https://"):

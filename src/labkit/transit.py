@@ -17,15 +17,15 @@ from labkit.provision import TRANSIT_KEY
 
 logger = logging.getLogger(__name__)
 
+FORMAT = base64.b64encode(b"labkit/request-state/transit/v1").decode()
+"""Bound under the tag, so that what somebody else encrypts under the same Transit key is not a requestState."""
+
 _TOKEN = re.compile(r"vault:v([1-9][0-9]{0,8}):([A-Za-z0-9_-]+)", re.ASCII)
 _MAX_TOKEN = 1_000_000  # characters; far above any plan of ours, far below what makes OpenBao answer 413
 _URL_SAFE = str.maketrans("+/", "-_")
 _OVERHEAD = 12 + 16  # bytes of nonce and tag around the ciphertext
 
-# Bound under the tag, so that what somebody else encrypts under the same Transit key is not a requestState.
-_FORMAT = base64.b64encode(b"labkit/request-state/transit/v1").decode()
-
-# What OpenBao answers, with 400, to a token that is not genuine. Any other 400 is about us, not about the token.
+# What OpenBao says of a token that is not genuine. Whatever else it says is about us, not about the token.
 _REFUSALS = {
     "message authentication failed": "seal",  # behind "cipher: " or the name of another algorithm
     "invalid ciphertext: version is too new": "unknown key",
@@ -40,6 +40,7 @@ class TransitCodec:
     Transit itself decrypts many spellings of the same ciphertext, and none of the others is a token we minted.
 
     Each call is one synchronous request to OpenBao; it holds up the event loop for as long as that takes.
+    `BatchedTransit` mints the same tokens, and does not.
 
     Source: SDK, `mcp.server.request_state.RequestStateCodec`; OpenBao documentation, "Transit".
     """
@@ -57,12 +58,7 @@ class TransitCodec:
             ValueError: `payload` is so long that its token would pass the limit of 1,000,000 characters.
         """
         text = base64.b64encode(payload).decode()
-        answer = self._ask("sealing", self._transit.encrypt_data, text)
-        # The same bits in an alphabet that a URL can hold, and without padding.
-        token = str(answer["ciphertext"]).rstrip("=").translate(_URL_SAFE)
-        if len(token) > _MAX_TOKEN:
-            raise ValueError(f"{len(payload):,} bytes: keep a state under 700,000.")
-        return token
+        return token_of(self._ask("sealing", self._transit.encrypt_data, text, "ciphertext"))
 
     def unseal(self, token: str) -> bytes:
         """Return the payload of a token that `seal` minted, exactly as it minted it.
@@ -73,25 +69,44 @@ class TransitCodec:
                 with reason `codec error`: nobody can say whether the token was good, so it is not let in.
         """
         text = ciphertext_of(token)
-        answer = self._ask("unsealing", self._transit.decrypt_data, text)
-        return base64.b64decode(answer["plaintext"])
+        return base64.b64decode(self._ask("unsealing", self._transit.decrypt_data, text, "plaintext"))
 
-    def _ask(self, doing: str, call: Callable[..., Any], text: str) -> Any:
+    def _ask(self, doing: str, call: Callable[..., Any], text: str, wanted: str) -> str:
         """Call Transit once, and tell an answer about the token from an outage."""
         answers = (hvac.exceptions.InvalidRequest, hvac.exceptions.InvalidPath)
         try:
             with outage(f"{doing} with the Transit key {self._key}", passing=answers):
-                return part(call(self._key, text, associated_data=_FORMAT), "data")
+                return str(part(call(self._key, text, associated_data=FORMAT), "data")[wanted])
         except answers as error:
-            for refusal, reason in _REFUSALS.items():
-                if said(error).endswith(refusal):
-                    raise InvalidRequestState(reason) from None
-            what = f"OpenBao cannot use the Transit key {self._key} ({said(error)})"
-            away = OpenBaoUnavailable(f"{what}: check that it and its mount exist.")
+            if reason := refusal(said(error)):
+                raise InvalidRequestState(reason) from None
+            away = cannot_use(self._key, said(error))
         except OpenBaoUnavailable as error:
             away = error
         logger.error("requestState outage, not an attack: %s", away)
         raise away from None
+
+
+def refusal(text: str) -> str | None:
+    """Return the reason why a token is refused, for the log, where OpenBao says that it is not genuine; else None."""
+    return next((reason for says, reason in _REFUSALS.items() if text.endswith(says)), None)
+
+
+def cannot_use(key: str, text: str) -> OpenBaoUnavailable:
+    """Return the error for OpenBao's answer `text`, which is about the Transit key and not about a token."""
+    return OpenBaoUnavailable(f"OpenBao cannot use the Transit key {key} ({text}): check that it and its mount exist.")
+
+
+def token_of(ciphertext: str) -> str:
+    """Return the token for a ciphertext of Transit: the same bits, in an alphabet that a URL can hold, not padded.
+
+    Raises:
+        ValueError: it would be longer than 1,000,000 characters.
+    """
+    token = ciphertext.rstrip("=").translate(_URL_SAFE)
+    if len(token) > _MAX_TOKEN:
+        raise ValueError(f"A token of {len(token):,} characters is too long: keep a state under 700,000 bytes.")
+    return token
 
 
 def ciphertext_of(token: str) -> str:

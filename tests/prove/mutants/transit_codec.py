@@ -46,13 +46,13 @@ TRANSIT_CODEC = [
         "if False:",
         "tests/test_transit.py::test_a_state_too_long_to_unseal_is_not_sealed",
     ),
-    Mutant("codec: bound to its purpose", TRANSIT, ", associated_data=_FORMAT", "", CODEC),
-    Mutant("codec: a forgery is no outage", TRANSIT, "if said(error).endswith(refusal):", "if False:", CODEC),
+    Mutant("codec: bound to its purpose", TRANSIT, ", associated_data=FORMAT", "", CODEC),
+    Mutant("codec: a forgery is no outage", TRANSIT, "if reason := refusal(said(error)):", "if reason := None:", CODEC),
     Mutant(
         "codec: an outage is no forgery",
         TRANSIT,
-        "if said(error).endswith(refusal):",
-        "if True:",
+        "if reason := refusal(said(error)):",
+        'if reason := refusal(said(error)) or "seal":',
         "tests/test_transit.py::test_an_outage_is_logged_as_one_and_lets_nothing_in",
     ),
     Mutant(

@@ -1,0 +1,141 @@
+"""Gather what concurrent tasks ask for into few calls that are made beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+from labkit.errors import OpenBaoUnavailable
+
+logger = logging.getLogger(__name__)
+
+Item = TypeVar("Item", str, bytes)
+Result = TypeVar("Result")
+
+_THREADS = 4  # one is at work; the others are for when it hangs past the time-out
+
+
+class Full(Exception):
+    """So many items wait already that one more is turned away."""
+
+
+class BatchQueue(Generic[Item, Result]):
+    """Items that wait for one call at a time; while it is out, the next batch gathers.
+
+    So a single item never waits for company, and the busier it is, the larger the batches are. Belongs to one event
+    loop.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[list[Item]], Sequence[Result | Exception]],
+        doing: str,
+        *,
+        batch: int,
+        wait: float,
+        room: int,
+        timeout: float,
+        size: int,
+    ) -> None:
+        """Make an empty queue.
+
+        Args:
+            call: does the work for one batch, in a thread of its own; returns a result or an error for each item, in
+                their order. What it raises is every item's error.
+            doing: what it does, for the sentence: "OpenBao did not answer within 5 s while <doing>".
+            batch: items in a call, at most.
+            wait: seconds that a batch waits for more items before it goes; with 0, it goes as soon as a call can.
+            room: items that may wait.
+            timeout: seconds until an item is given up, waiting included.
+            size: characters or bytes in a call, at most; a single item may be larger.
+        """
+        self._call: Callable[[list[Item]], Sequence[Result | Exception]] = call
+        self._doing = doing
+        self._batch, self._wait, self._room, self._timeout, self._size = batch, wait, room, timeout, size
+        self._waiting: dict[asyncio.Future[Result], Item] = {}
+        self._enough = asyncio.Event()
+        self._worker: asyncio.Task[None] | None = None
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="batch")
+
+    @property
+    def full(self) -> bool:
+        """Whether one more item would be turned away."""
+        return len(self._waiting) >= self._room
+
+    async def ask(self, item: Item) -> Result:
+        """Return what the call makes of `item`, which travels with whatever else is waiting.
+
+        Whoever is cancelled while waiting leaves the others of the batch alone.
+
+        Raises:
+            Full: the queue has no room.
+            OpenBaoUnavailable: there was no answer in time.
+            Exception: what the call says of this item, or raises.
+        """
+        if self.full:
+            raise Full
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Result] = loop.create_future()
+        self._waiting[answer] = item
+        if len(self._waiting) >= self._batch:
+            self._enough.set()
+        if self._worker is None or self._worker.done():
+            self._worker = loop.create_task(self._work())
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await answer
+        except TimeoutError:
+            raise self._too_late() from None
+        finally:
+            self._waiting.pop(answer, None)
+
+    async def _work(self) -> None:
+        while self._waiting:
+            if self._wait and len(self._waiting) < self._batch:
+                self._enough.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._enough.wait(), self._wait)
+            if batch := self._take():
+                await self._carry_out(batch)
+
+    def _take(self) -> dict[asyncio.Future[Result], Item]:
+        """The oldest items, as many as a call may have."""
+        batch: dict[asyncio.Future[Result], Item] = {}
+        size = 0
+        for answer, item in self._waiting.items():
+            size += len(item)
+            if batch and (len(batch) == self._batch or size > self._size):
+                break
+            batch[answer] = item
+        for answer in batch:
+            del self._waiting[answer]
+        return batch
+
+    async def _carry_out(self, batch: dict[asyncio.Future[Result], Item]) -> None:
+        call = asyncio.get_running_loop().run_in_executor(self._threads, self._call, list(batch.values()))
+        try:
+            async with asyncio.timeout(self._timeout):
+                results = await call
+            if len(results) != len(batch):
+                raise ValueError(f"{len(results)} results for {len(batch)} items")
+        except Exception as error:  # whoever waits must hear of it, whatever it is
+            failed = self._too_late() if isinstance(error, TimeoutError) else error
+            logger.error("requestState outage, not an attack: %s", failed)
+            results = [copy.copy(failed) for _ in batch]  # each is raised in a task of its own
+        for answer, result in zip(batch, results, strict=True):
+            if answer.done():  # its task was cancelled, or gave up
+                continue
+            if isinstance(result, Exception):
+                answer.set_exception(result)
+            else:
+                answer.set_result(result)
+
+    def _too_late(self) -> OpenBaoUnavailable:
+        return OpenBaoUnavailable(
+            f"OpenBao did not answer within {self._timeout:g} s while {self._doing}: look at `bao status`."
+        )
