@@ -22,7 +22,7 @@ import labkit
 from labkit.attacks import verdict
 from labkit.batched_transit import BatchedTransit
 from labkit.checks import expect_refusal, logged_reasons
-from labkit.front_desk import NOTES, booking, carriers, front_desk, hand_over
+from labkit.front_desk import NOTES, ask_then_report, booking, carriers, front_desk, hand_over
 from labkit.lab import Lab
 from labkit.transit import TransitCodec
 from labkit.wire import over_http, send_raw
@@ -214,8 +214,11 @@ async def test_it_is_attached_once(openbao: hvac.Client) -> None:
 
 @pytest.mark.parametrize(
     "numbers",
-    [{"batch": 0}, {"batch": 201}, {"wait": -0.1}, {"wait": 5}, {"room": 0}, {"timeout": 0}, {"timeout": -1}]
-    + [{"timeout": float("inf")}, {"timeout": float("nan")}, {"wait": float("nan")}, {"room": float("nan")}],
+    [
+        *({"batch": 0}, {"batch": 201}, {"room": 0}, {"room": float("nan")}),
+        *({"wait": -0.1}, {"wait": 5}, {"wait": float("nan")}),
+        *({"timeout": 0}, {"timeout": -1}, {"timeout": float("inf")}, {"timeout": float("nan")}),
+    ],
 )
 def test_numbers_that_make_no_sense_are_turned_down(numbers: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"not {next(iter(numbers.values()))!r}|time-out of {numbers.get('timeout')}"):
@@ -248,19 +251,32 @@ def test_one_event_loop_after_the_other_and_two_at_once_are_served(openbao: hvac
     assert [DONE in each for each in told] == [True] * 10
 
 
-async def test_a_server_inside_a_tool_needs_its_own_middleware(openbao: hvac.Client) -> None:
-    """The round of the outer server is nobody else's, although it is under way."""
+@pytest.mark.parametrize("attached", [True, False])
+async def test_a_server_inside_a_tool_has_rounds_of_its_own_or_none(openbao: hvac.Client, attached: bool) -> None:
+    """In memory, it runs in the very task of the round around it, which is nobody else's nevertheless."""
     codec = BatchedTransit(openbao)
     inner, outer = front_desk(RequestStateSecurity(codec=codec), "inner"), desk(codec, "outer")
-
-    @outer.tool()
-    async def ask_inside(ctx: Context) -> str:
-        async with Client(inner) as client:
-            return await verdict(booking(client)())
-
-    async with Client(outer) as client:
-        assert NOT_SEALED in await verdict(booking(client)(name="ask_inside"))
+    if attached:
         codec.attach(inner)
-        assert "input_required" in await verdict(booking(client)(name="ask_inside"))
-        state = (await booking(client)()).request_state
-        assert DONE in await verdict(booking(client)(state))
+
+    @outer.tool(structured_output=False)
+    async def through(room: str, ctx: Context) -> Any:
+        async with Client(inner) as client:
+            if ctx.request_state is None:
+                return await booking(client)()
+            return await verdict(booking(client)(ctx.request_state))
+
+    @outer.tool(structured_output=False)
+    async def beside(room: str, ctx: Context) -> Any:
+        async with Client(inner) as client:
+            said.append(await verdict(booking(client)()))
+        return ask_then_report(ctx)
+
+    said: list[str] = []
+    async with Client(outer) as client:
+        state = (await booking(client)(name="beside")).request_state
+        assert DONE in await verdict(booking(client)(state, name="beside")), "nothing of it disturbs the outer one"
+        assert said == ["asks again" if attached else NOT_SEALED] * 2
+        if attached:
+            state = (await booking(client)(name="through")).request_state
+            assert DONE in await verdict(booking(client)(state, name="through"))

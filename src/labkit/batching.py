@@ -67,17 +67,21 @@ class BatchQueue(Generic[Item, Result]):
         """Whether one more item would be turned away."""
         return len(self._waiting) >= self._room
 
-    async def ask(self, item: Item) -> Result:
+    async def ask(self, item: Item, *, turn_away: bool = True) -> Result:
         """Return what the call makes of `item`, which travels with whatever else is waiting.
 
         Whoever is cancelled while waiting leaves the others of the batch alone.
+
+        Args:
+            item: what is asked about.
+            turn_away: whether `Full` is an answer; without it, the item waits although there is no room.
 
         Raises:
             Full: the queue has no room.
             OpenBaoUnavailable: there was no answer in time.
             Exception: what the call says of this item, or raises.
         """
-        if self.full:
+        if self.full and turn_away:
             raise Full
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Result] = loop.create_future()
