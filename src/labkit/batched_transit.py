@@ -164,7 +164,7 @@ class BatchedTransit:
 
     def _encrypt(self, payloads: list[bytes]) -> list[str | Exception]:
         texts = [base64.b64encode(payload).decode() for payload in payloads]
-        return self._ask("sealing", "encrypt", "plaintext", texts, lambda item: token_of(str(item["ciphertext"])))
+        return self._ask("sealing", "encrypt", "plaintext", texts, lambda item: token_of(item["ciphertext"]))
 
     def _decrypt(self, ciphertexts: list[str]) -> list[bytes | Exception]:
         return self._ask(
