@@ -194,7 +194,12 @@ class BatchedTransit:
             if not (text := item.get("error")):
                 return read(item)
             return InvalidRequestState(reason) if (reason := refusal(text)) else cannot_use(self._key, text)
-        except (ValueError, TypeError, LookupError, AttributeError) as error:  # no such item as OpenBao's: this one only
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+        ) as error:  # no such item as OpenBao's: this one only
             return error
 
 
