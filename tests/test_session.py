@@ -15,7 +15,6 @@ import requests
 from labkit.openbao import Server
 from labkit.session import PlainSession
 
-
 OF_ITSELF = ("user-agent", "accept", "accept-encoding")  # what requests says of itself, and offers to unpack
 
 
