@@ -193,13 +193,15 @@ class BatchedTransit:
         try:
             if not (text := item.get("error")):
                 return read(item)
-            return InvalidRequestState(reason) if (reason := refusal(text)) else cannot_use(self._key, text)
+            if reason := refusal(text):
+                return InvalidRequestState(reason)
+            return cannot_use(self._key, said(hvac.exceptions.InvalidRequest(errors=[text])))
         except (
             ValueError,
             TypeError,
             LookupError,
             AttributeError,
-        ) as error:  # no such item as OpenBao's: this one only
+        ) as error:  # what is wrong with one is wrong with one
             return error
 
 
