@@ -94,7 +94,7 @@ async def test_a_single_round_waits_for_nobody(openbao: hvac.Client) -> None:
 
 
 async def test_the_server_goes_on_while_openbao_works(own_lab: Lab) -> None:
-    async with Client(desk(BatchedTransit(own_lab.client("transit"), timeout=60))) as client:
+    async with Client(desk(BatchedTransit(own_lab.client("transit"), timeout=15))) as client:
         state = (await booking(client)()).request_state
         with stopped(own_lab):
             rounds = [asyncio.create_task(booking(client)(given)) for given in (None, state)]

@@ -263,6 +263,10 @@ MISTAKES: dict[str, tuple[Spoil, str]] = {
         arguments("--codec", "transit", "--role", "ring-reader"),
         "refused our token while sealing with the Transit key mcp-request-state .*: check the role's policy",
     ),
+    "a role without Transit, in batches": (
+        arguments("--codec", "batched", "--role", "ring-reader"),
+        "refused our token while sealing with the Transit key mcp-request-state .*: check the role's policy",
+    ),
     "a role that nobody knows": (arguments("--role", "nobody"), rf"nobody\.role-id cannot be read .*: {WRITE_IT}"),
     "no role-id": (file(Path.unlink, "ring-reader.role-id"), rf"ring-reader\.role-id cannot be read .*: {WRITE_IT}"),
     "no secret-id": (file(Path.unlink), rf"ring-reader\.secret-id cannot be read \(No such file.*: {WRITE_IT}"),

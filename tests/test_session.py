@@ -118,6 +118,8 @@ def test_a_redirect_is_not_followed_unless_it_is_to_be(site: Site, session: Plai
     assert len(site.asked) == 1
     assert call(session, site.url + "/redirect", allow_redirects=True).status_code == 200
     assert [path for _, path, *_ in site.asked[1:]] == ["/redirect", "/elsewhere"]
+    call(session, site.url + "/cookie")  # from here on, requests goes its own way
+    assert call(session, site.url + "/redirect").status_code == 307
 
 
 def test_a_body_that_is_cut_short_is_an_error_of_the_call(site: Site, session: PlainSession) -> None:
