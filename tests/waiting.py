@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+from labkit.lab import Lab
 
 
 def eventually(happened: Callable[[], bool], what: str) -> None:
@@ -12,3 +17,14 @@ def eventually(happened: Callable[[], bool], what: str) -> None:
     while not happened():
         assert time.monotonic() < deadline, f"not within 30 s: {what}"
         time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def stopped(lab: Lab) -> Iterator[None]:
+    """The OpenBao of a lab of one's own stands still: it takes connections, and answers nothing."""
+    pid = lab._server._child.process.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)

@@ -62,7 +62,8 @@ class BatchedTransit:
         Args:
             batch: states in one call to OpenBao, at most: 1 to 200.
             wait: seconds that a batch waits for more states. With 0 it goes as soon as the call before it is back.
-            room: states that may wait for a call; who comes then is told that the server is busy.
+            room: states that may wait for a call; who comes then is told that the server is busy, before it does
+                anything for them.
             timeout: seconds until a state is given up, waiting included.
 
         Raises:
@@ -89,7 +90,7 @@ class BatchedTransit:
             raise LabError(f"This codec is attached to {server.name} already: once is enough.")
         for place, middleware in enumerate(server.middleware):
             if isinstance(middleware, RequestStateBoundary):
-                server.middleware.insert(place, self._around)
+                server.middleware[place : place + 1] = [self._around, middleware, self._inside]
                 return
         raise LabError(f"{server.name} has no RequestStateBoundary: append one to its middleware first.")
 
@@ -137,11 +138,24 @@ class BatchedTransit:
             self._rounds.pop(task, None)
         return await this.close(context.method, result, sealing)
 
+    async def _inside(self, context: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """The middleware behind the boundary: what the server does in there, with other servers too, is not its round.
+
+        In memory, a server that a tool calls runs in the task of the tool.
+        """
+        task: Any = asyncio.current_task()
+        this = self._rounds.pop(task, None)
+        try:
+            return await call_next(context)
+        finally:
+            if this is not None:
+                self._rounds[task] = this
+
     def _queues_here(self) -> tuple[_Sealing, _Opening]:
         loop = asyncio.get_running_loop()
         if loop not in self._queues:
-            for ended in [each for each in self._queues if each.is_closed()]:
-                del self._queues[ended]
+            for ended in [each for each in list(self._queues) if each.is_closed()]:  # another thread may add its own
+                self._queues.pop(ended, None)
             self._queues[loop] = (
                 BatchQueue(self._encrypt, f"sealing with the Transit key {self._key}", **self._limits),
                 BatchQueue(self._decrypt, f"unsealing with the Transit key {self._key}", **self._limits),
@@ -150,7 +164,7 @@ class BatchedTransit:
 
     def _encrypt(self, payloads: list[bytes]) -> list[str | Exception]:
         texts = [base64.b64encode(payload).decode() for payload in payloads]
-        return self._ask("sealing", "encrypt", "plaintext", texts, lambda item: token_of(str(item["ciphertext"])))
+        return self._ask("sealing", "encrypt", "plaintext", texts, lambda item: token_of(item["ciphertext"]))
 
     def _decrypt(self, ciphertexts: list[str]) -> list[bytes | Exception]:
         return self._ask(
@@ -176,12 +190,17 @@ class BatchedTransit:
             raise cannot_use(self._key, said(error)) from None
 
     def _one(self, item: dict[str, Any], read: Callable[[dict[str, Any]], _T]) -> _T | Exception:
-        if not (text := item.get("error")):
-            try:
+        try:
+            if not (text := item.get("error")):
                 return read(item)
-            except ValueError as error:
-                return error
-        return InvalidRequestState(reason) if (reason := refusal(text)) else cannot_use(self._key, text)
+            return InvalidRequestState(reason) if (reason := refusal(text)) else cannot_use(self._key, text)
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+        ) as error:  # no such item as OpenBao's: this one only
+            return error
 
 
 class _Round:
@@ -232,9 +251,7 @@ class _Round:
                 raise LabError(
                     "the result has no place for the state: put nothing between BatchedTransit and the boundary"
                 )
-            token = await queue.ask(self._payload)
-        except Full:
-            raise _busy(method) from None
+            token = await queue.ask(self._payload, turn_away=False)  # what the server has done can not be undone
         except Exception:  # deny on error, as the boundary does
             logger.exception("requestState could not be sealed on %s", method)
             raise MCPError(code=INTERNAL_ERROR, message="Internal error") from None

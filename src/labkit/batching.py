@@ -17,8 +17,6 @@ logger = logging.getLogger(__name__)
 Item = TypeVar("Item", str, bytes)
 Result = TypeVar("Result")
 
-_THREADS = 4  # one is at work; the others are for when it hangs past the time-out
-
 
 class Full(Exception):
     """So many items wait already that one more is turned away."""
@@ -60,24 +58,28 @@ class BatchQueue(Generic[Item, Result]):
         self._waiting: dict[asyncio.Future[Result], Item] = {}
         self._enough = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="batch")
+        self._thread = _a_thread()
 
     @property
     def full(self) -> bool:
         """Whether one more item would be turned away."""
         return len(self._waiting) >= self._room
 
-    async def ask(self, item: Item) -> Result:
+    async def ask(self, item: Item, *, turn_away: bool = True) -> Result:
         """Return what the call makes of `item`, which travels with whatever else is waiting.
 
         Whoever is cancelled while waiting leaves the others of the batch alone.
+
+        Args:
+            item: what is asked about.
+            turn_away: whether `Full` is an answer; without it, the item waits although there is no room.
 
         Raises:
             Full: the queue has no room.
             OpenBaoUnavailable: there was no answer in time.
             Exception: what the call says of this item, or raises.
         """
-        if self.full:
+        if self.full and turn_away:
             raise Full
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Result] = loop.create_future()
@@ -117,14 +119,18 @@ class BatchQueue(Generic[Item, Result]):
         return batch
 
     async def _carry_out(self, batch: dict[asyncio.Future[Result], Item]) -> None:
-        call = asyncio.get_running_loop().run_in_executor(self._threads, self._call, list(batch.values()))
         try:
+            call = asyncio.get_running_loop().run_in_executor(self._thread, self._call, list(batch.values()))
             async with asyncio.timeout(self._timeout):
                 results = await call
             if len(results) != len(batch):
                 raise ValueError(f"{len(results)} results for {len(batch)} items")
         except Exception as error:  # whoever waits must hear of it, whatever it is
-            failed = self._too_late() if isinstance(error, TimeoutError) else error
+            failed = error
+            if isinstance(error, TimeoutError):
+                failed = self._too_late()
+                self._thread.shutdown(wait=False)  # it may hang on for ever: it ends when its call does, unheard
+                self._thread = _a_thread()
             logger.error("requestState outage, not an attack: %s", failed)
             results = [copy.copy(failed) for _ in batch]  # each is raised in a task of its own
         for answer, result in zip(batch, results, strict=True):
@@ -139,3 +145,7 @@ class BatchQueue(Generic[Item, Result]):
         return OpenBaoUnavailable(
             f"OpenBao did not answer within {self._timeout:g} s while {self._doing}: look at `bao status`."
         )
+
+
+def _a_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="batch")

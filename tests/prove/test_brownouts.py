@@ -21,7 +21,7 @@ import pytest
 from flows import ASKED, GONE_UNUSED, PATIENCE, PURGED, REFUSED, REVOKED, TOO_LATE, Flow, Service
 from mcp import Client
 from on_disk import OnDisk
-from waiting import eventually
+from waiting import eventually, stopped
 
 from labkit.checks import log_lines, logged_reasons
 from labkit.lab import Lab
@@ -51,15 +51,6 @@ def raft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnDisk]:
 
 def pid_of(lab: Lab) -> int:
     return lab._server._child.process.pid
-
-
-@contextlib.contextmanager
-def stopped(lab: Lab) -> Iterator[None]:
-    os.kill(pid_of(lab), signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid_of(lab), signal.SIGCONT)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,160 @@
+"""Neither a hostile client, nor a proxy, nor what stands next to it, makes BatchedTransit hurt a neighbor or leak."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import hvac
+import pytest
+from batched_desk import ASKED, DONE, NOT_SEALED, REFUSED, Desk, asked_by
+from mcp import Client
+from mcp.server.context import CallNext
+from waiting import stopped
+
+from labkit.attacks import verdict
+from labkit.checks import log_lines, logged_reasons
+from labkit.front_desk import NOTES, booking
+from labkit.lab import Lab
+from labkit.wire import over_http
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def test_forty_forgeries_of_a_megabyte_hold_up_no_honest_round(lab: Lab) -> None:
+    """In one call they would be more than OpenBao reads, which is then an outage for everybody in it."""
+    desk = Desk(lab.client("transit"), timeout=30)
+    state = await asked_by(desk)
+    huge = "vault:v1:" + "A" * 999_900
+    async with Client(desk.server) as client:
+        with logged_reasons() as reasons, log_lines("labkit") as logged:
+            rounds = [verdict(booking(client)(huge)) for _ in range(20)]
+            told = await asyncio.gather(
+                *rounds, verdict(booking(client)(state)), *(verdict(booking(client)(huge)) for _ in range(20))
+            )
+    assert DONE in told[20]
+    assert reasons == ["seal"] * 40
+    assert logged == []
+
+
+async def test_who_is_cancelled_leaves_the_others_of_the_batch_alone(own_lab: Lab) -> None:
+    desk = Desk(own_lab.client("transit"), timeout=60)
+    state = await asked_by(desk)
+    async with Client(desk.server) as client:
+        with stopped(own_lab):
+            rounds = [asyncio.create_task(verdict(booking(client)(state)))]
+            await desk.waiting(0, sealing=False)
+            rounds += [asyncio.create_task(verdict(booking(client)(state))) for _ in range(5)]
+            await desk.waiting(5, sealing=False)
+            for each in rounds[:3]:  # one on its way, and two that wait
+                each.cancel()
+            await desk.waiting(3, sealing=False)
+        told = await asyncio.gather(*rounds, return_exceptions=True)
+        assert [isinstance(each, asyncio.CancelledError) for each in told] == [True] * 3 + [False] * 3
+        assert all(DONE in each for each in told[3:])
+        assert DONE in await verdict(booking(client)(state)), "and whoever comes next"
+    assert desk.codec._rounds == {}, "nothing is left of any round"
+
+
+async def in_a_task(context: Any, call_next: CallNext) -> Any:
+    return await asyncio.create_task(call_next(context))  # type: ignore[arg-type]
+
+
+async def another_answer(context: Any, call_next: CallNext) -> Any:
+    result: Any = await call_next(context)
+    return {"content": [], "isError": False} if isinstance(result, dict) and "requestState" in result else result
+
+
+async def another_place(context: Any, call_next: CallNext) -> Any:
+    result: Any = await call_next(context)
+    return {**result, "requestState": "mine"} if isinstance(result, dict) and "requestState" in result else result
+
+
+async def no_place(context: Any, call_next: CallNext) -> Any:
+    result: Any = await call_next(context)
+    return {**result, "requestState": None} if isinstance(result, dict) and "requestState" in result else result
+
+
+@pytest.mark.parametrize("middleware", [in_a_task, another_answer, another_place, no_place])
+async def test_with_anything_put_in_between_nothing_gets_out(
+    lab: Lab, middleware: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = Desk(lab.client("transit"))
+    desk.put_between(middleware)
+    async with over_http(desk.server) as (client, wire):
+        assert await verdict(booking(client)()) == NOT_SEALED
+    on_the_wire = json.dumps([message.body for message in wire.messages])
+    assert NOTES not in on_the_wire
+    assert "unsealed" not in on_the_wire
+    assert "put nothing between BatchedTransit and the boundary" in caplog.text or "call attach(server)" in caplog.text
+
+
+async def test_with_a_state_exchanged_in_between_nothing_gets_in(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk(lab.client("transit"))
+    one, other = await asked_by(desk), await asked_by(desk)
+
+    async def exchange(context: Any, call_next: CallNext) -> Any:
+        context.params["requestState"] = one
+        return await call_next(context)
+
+    desk.put_between(exchange)
+    async with Client(desk.server) as client:
+        assert await verdict(booking(client)(other)) == REFUSED
+    assert "The state was exchanged between BatchedTransit and the SDK's boundary" in caplog.text
+
+
+ODD: dict[str, Callable[[list[Any]], Any]] = {
+    "nothing": lambda results: results[1].clear(),
+    "no object": lambda results: results.__setitem__(1, None),
+    "an error that is no text": lambda results: results.__setitem__(1, {"error": 7}),
+    "a number": lambda results: results[1].update(plaintext=7, ciphertext=7),
+    "no base64": lambda results: results[1].update(plaintext="\N{SNOWMAN}", ciphertext=None),
+}
+
+
+@contextmanager
+def proxy(client: hvac.Client, alter: Callable[[list[Any]], Any]) -> Iterator[None]:
+    """Somebody between us and OpenBao, who alters the results of a batch."""
+
+    def altered(answer: Any, *_: object, **__: object) -> Any:
+        content = answer.json()
+        alter(content["data"]["batch_results"])
+        answer._content = json.dumps(content).encode()
+        return answer
+
+    client.adapter.session.hooks["response"].append(altered)
+    yield
+    client.adapter.session.hooks["response"].remove(altered)
+
+
+@pytest.mark.parametrize("what", ODD)
+async def test_a_result_that_makes_no_sense_is_of_one_round_only(lab: Lab, what: str) -> None:
+    desk = Desk(lab.client("transit"), batch=3, wait=4)
+    state = await asked_by(Desk(lab.client("transit")))
+    async with Client(desk.server) as client:
+        with proxy(desk.openbao, ODD[what]), logged_reasons() as reasons:
+            told = await asyncio.gather(*(verdict(booking(client)(state)) for _ in range(3)))
+            assert [DONE in each for each in told] == [True, False, True]
+            assert reasons == ["codec error"]
+            assert sorted(await asyncio.gather(*(verdict(booking(client)()) for _ in range(3)))) == [ASKED] * 2 + [
+                NOT_SEALED
+            ]
+
+
+@pytest.mark.parametrize("alter", [list.pop, list.clear, lambda results: results.append(results[0])])
+async def test_of_too_few_results_or_too_many_none_is_anybodys(lab: Lab, alter: Callable[[list[Any]], Any]) -> None:
+    desk = Desk(lab.client("transit"), batch=3, wait=4)
+    state = await asked_by(Desk(lab.client("transit")))
+    async with Client(desk.server) as client:
+        with proxy(desk.openbao, alter), log_lines("labkit") as logged:
+            assert await asyncio.gather(*(verdict(booking(client)(state)) for _ in range(3))) == [REFUSED] * 3
+            assert await asyncio.gather(*(verdict(booking(client)()) for _ in range(3))) == [NOT_SEALED] * 3
+        assert sum("requestState outage, not an attack" in line for line in logged) == 2
