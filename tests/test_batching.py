@@ -33,12 +33,12 @@ class Work:
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
-        self._go = threading.Event()
+        self._go = asyncio.Event()
         self._go.set()
 
-    def __call__(self, items: list[str]) -> list[str | Exception]:
+    async def __call__(self, items: list[str]) -> list[str | Exception]:
         self.batches.append(items)
-        assert self._go.wait(timeout=60)
+        await self._go.wait()
         return [ValueError(item) if item.startswith("bad") else item.upper() for item in items]
 
     @contextmanager

@@ -1,0 +1,84 @@
+"""Calls to OpenBao from the event loop, with the address, the token and the certificates of an hvac client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from typing import Any
+
+import aiohttp
+import certifi
+import hvac
+import requests.utils
+
+
+class AsyncClient:
+    """Posts JSON to OpenBao; belongs to one event loop, and closes its connections when that loop ends.
+
+    hvac stays in charge: what it is logged in with is read for each call, and a login that has died is renewed by it.
+
+    Source: aiohttp documentation, "Client".
+    """
+
+    def __init__(self, client: hvac.Client) -> None:
+        """Be ready to call OpenBao as `client`, which is used for nothing here but logging in again."""
+        self._client = client
+        self._keeper: asyncio.Task[None] | None = None
+        session: requests.Session = client.adapter.session
+        address = str(client.adapter.base_uri)
+        settings: Any = session.merge_environment_settings(address, {}, False, session.verify, session.cert)
+        self._proxy = requests.utils.select_proxy(address, settings["proxies"])
+        self._tls = _tls(settings["verify"], settings["cert"]) if address.startswith("https:") else True
+        self._http = aiohttp.ClientSession(address)
+
+    async def post(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        """Return the status and the JSON of an answer. Asks twice if need be, so only for what may happen twice.
+
+        Raises:
+            OSError: OpenBao cannot be reached.
+            ValueError: what answered is not OpenBao.
+            OpenBaoUnavailable: it refuses to let us log in again.
+        """
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._close_at_the_end())
+        try:
+            status, content = await self._post(path, body)
+        except aiohttp.ServerDisconnectedError:  # a connection that lay idle for too long
+            status, content = await self._post(path, body)
+        if status != 403:
+            return status, json.loads(content)
+        # A dead token, perhaps: hvac's client finds out, and logs in again.
+        answer = await asyncio.to_thread(self._client.adapter.post, path, json=body, raise_exception=False)
+        return (200, answer) if isinstance(answer, dict) else (answer.status_code, answer.json())
+
+    async def _post(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        headers = {"X-Vault-Token": str(self._client.token), "X-Vault-Request": "true"}
+        if self._client.adapter.namespace:
+            headers["X-Vault-Namespace"] = self._client.adapter.namespace
+        try:
+            async with self._http.post(
+                path, json=body, headers=headers, proxy=self._proxy, ssl=self._tls, allow_redirects=False
+            ) as answer:
+                return answer.status, await answer.read()
+        except aiohttp.ClientError as error:
+            if isinstance(error, OSError | aiohttp.ServerDisconnectedError):
+                raise
+            raise ConnectionError(type(error).__name__) from None
+
+    async def _close_at_the_end(self) -> None:
+        """Wait for the end of the event loop, which cancels what still runs."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self._http.close()
+
+
+def _tls(verify: bool | str, cert: Any) -> ssl.SSLContext | bool:
+    """The context for what `requests` calls `verify` and `cert`."""
+    if not verify:
+        return False
+    context = ssl.create_default_context(cafile=certifi.where() if verify is True else str(verify))
+    if cert:
+        context.load_cert_chain(*([cert] if isinstance(cert, str) else cert))
+    return context
