@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.server import MCPServer
 from mcp.server.request_state import RequestStateSecurity
 from mcp.shared.exceptions import MCPError
 from mcp_types import InputRequiredResult
@@ -25,9 +26,15 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+def guarded(security: RequestStateSecurity) -> MCPServer:
+    server = front_desk(security)
+    replicas.attach(server, security)
+    return server
+
+
 @pytest.mark.parametrize("codec", replicas.ROLES)
 async def test_replicas_with_the_same_keys_hand_over(lab: Lab, codec: str) -> None:
-    first, second = (front_desk(replicas.security(codec, lab.client(replicas.ROLES[codec]))) for _ in "12")
+    first, second = (guarded(replicas.security(codec, lab.client(replicas.ROLES[codec]))) for _ in "12")
     assert await hand_over(first, second) == "completed"
 
 

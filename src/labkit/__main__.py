@@ -37,7 +37,9 @@ def main(argv: list[str] | None = None) -> int:
         help="run one replica of the server under study over HTTP",
         description="Serve storage-janitor on loopback until Ctrl-C, with the OpenBao at BAO_ADDR and BAO_NAMESPACE.",
     )
-    serve.add_argument("--codec", choices=("ring", "envelope", "transit"), default="ring", help="(default: ring)")
+    serve.add_argument(
+        "--codec", choices=("ring", "envelope", "transit", "batched"), default="ring", help="(default: ring)"
+    )
     serve.add_argument("--port", type=_port_or_any, default=8000, help="the port, or 0 for any (default: 8000)")
     serve.add_argument("--bucket", type=_folder, required=True, metavar="FOLDER", help="the folder that is purged")
     serve.add_argument(

@@ -47,7 +47,7 @@ class Fleet:
             lab: where keys lie and plans are parked.
             bucket: what is purged.
             count: how many replicas, at least 1.
-            codec: "ring", "envelope" or "transit".
+            codec: "ring", "envelope", "transit" or "batched".
             ttl: seconds that a round, and a claim, may take: 1 to 300.
             max_stale: seconds without having read the ring after which a replica refuses: 1 to 300.
             recover_after: write each purge down in the ledger, and let each replica finish those that any of them

@@ -22,6 +22,7 @@ from labkit.janitor import NAME, build_janitor, recover
 from labkit.ledger import Ledger
 from labkit.openbao import Server, find
 from labkit.single_use import AlreadyRedeemed, SingleUse
+from labkit.transit import TransitCodec
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def main(
     """Serve until interrupted; print the URL once everything that a round needs has been tried.
 
     Args:
-        codec: "ring", "envelope" or "transit".
+        codec: "ring", "envelope", "transit" or "batched".
         port: where to listen on 127.0.0.1; 0 for any that is free.
         bucket: the folder that is purged.
         folder: where the credentials of `role`, of `confirmations` and with a ledger of `ledger` lie; see
@@ -74,7 +75,8 @@ def main(
         sealing = replicas.security(codec, login, ttl=ttl, max_stale=max_stale)
         single_use = SingleUse(_log_in(server, "confirmations", folder), ttl=ttl)
         # A role that lacks a right is told now, and not to the first user.
-        sealing.codec.unseal(sealing.codec.seal(b"ready"))
+        needed = TransitCodec(login) if codec == "batched" else sealing.codec  # which has no server yet
+        needed.unseal(needed.seal(b"ready"))
         with contextlib.suppress(AlreadyRedeemed):  # a ttl of a second may be over by now
             single_use.burn(single_use.issue({}))
         objects, ledger = _bucket(bucket), None
@@ -86,9 +88,9 @@ def main(
             recovering = (ledger, objects, recover_after)
             threading.Thread(target=_recover_now_and_then, args=recovering, daemon=True).start()
         logging.disable(logging.NOTSET)
-        app = build_janitor(sealing, single_use, objects, ledger=ledger).streamable_http_app(
-            stateless_http=True, json_response=True
-        )
+        janitor = build_janitor(sealing, single_use, objects, ledger=ledger)
+        replicas.attach(janitor, sealing)
+        app = janitor.streamable_http_app(stateless_http=True, json_response=True)
         print(f"{NAME} seals with {codec} at http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)
         _Replica(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_GRACE)).run(sockets=[listening])
     return 0

@@ -44,7 +44,10 @@ def janitor(security: RequestStateSecurity | None, bucket: Bucket) -> FastMCP:
 
 @contextmanager
 def fast(security: RequestStateSecurity | None, bucket: Bucket) -> Iterator[str]:
-    with serving(janitor(security, bucket).http_app(stateless_http=True, json_response=True)) as url:
+    server = janitor(security, bucket)
+    if security is not None:
+        replicas.attach(server._mcp_server, security)
+    with serving(server.http_app(stateless_http=True, json_response=True)) as url:
         yield url
 
 

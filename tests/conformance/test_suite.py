@@ -46,7 +46,10 @@ def codec(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def url(lab: Lab, codec: str) -> Iterator[str]:
-    with serving(http(build(replicas.security(codec, lab.client(replicas.ROLES[codec]))))) as url:
+    security = replicas.security(codec, lab.client(replicas.ROLES[codec]))
+    server = build(security)
+    replicas.attach(server, security)
+    with serving(http(server)) as url:
         yield url
 
 
@@ -76,14 +79,14 @@ def test_every_file_is_run_with_each_codec_alike() -> None:
     listed = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", str(here)], capture_output=True, text=True
     ).stdout
-    tests = re.findall(r"(test_\w+)\.py::(\w+)\[(ring|envelope|transit)(.*)\]\n", listed)
+    tests = re.findall(r"(test_\w+)\.py::(\w+)\[(ring|envelope|transit|batched)(.*)\]\n", listed)
     for file in here.glob("test_*.py"):
         of_each = [
             {(test, more) for its_file, test, codec, more in tests if (its_file, codec) == (file.stem, wanted)}
-            for wanted in ("ring", "envelope", "transit")
+            for wanted in replicas.ROLES
         ]
         assert of_each[0], file.name
-        assert of_each[0] == of_each[1] == of_each[2], file.name
+        assert of_each == [of_each[0]] * len(replicas.ROLES), file.name
 
 
 def test_no_scenario_of_the_suite_is_missed(node: Callable[..., subprocess.CompletedProcess[str]]) -> None:

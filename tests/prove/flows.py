@@ -14,6 +14,7 @@ from mcp_types import ElicitResult, InputRequiredResult
 
 from labkit import replicas
 from labkit.attacks import text_of
+from labkit.batched_transit import BatchedTransit
 from labkit.bucket import Bucket
 from labkit.janitor import QUESTION, REFUSALS, TOOL
 from labkit.lab import Lab
@@ -77,7 +78,7 @@ class Flow:
 
 
 class Service:
-    """Three replicas, one for each codec, on one bucket; and what their users are told.
+    """Replicas, one for each codec, on one bucket; and what their users are told.
 
     Attributes:
         calm: whether there is no trouble.
@@ -96,6 +97,8 @@ class Service:
         self.over = False
         self.started = self.hits = self.new_logins = 0
         self.told: collections.Counter[str] = collections.Counter()
+        placed = [getattr(each, "__self__", None) for server in self.servers.values() for each in server.middleware]
+        self._batched = {codec for codec in placed if isinstance(codec, BatchedTransit)}
         self._logins = [client for client in lab._clients if hasattr(client.adapter, "identity")]
         for login in self._logins:
             login.adapter.session.hooks["response"].append(self._count_logins)
@@ -105,6 +108,9 @@ class Service:
         """Set how long the servers wait for an answer."""
         for login in self._logins:
             login.adapter._kwargs["timeout"] = seconds
+        for codec in self._batched:
+            codec._timeout = codec._limits["timeout"] = seconds
+            codec._queues.clear()  # nobody waits: it is before the trouble, or after it
 
     def _count_logins(self, answer: Any, *_: object, **__: object) -> None:
         if answer.url.endswith("/login") and answer.ok:
