@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import json
 import ssl
+import weakref
 from typing import Any
 
 import aiohttp
@@ -12,9 +15,11 @@ import certifi
 import hvac
 import requests.utils
 
+_LARGE = 2**20  # bytes; aiohttp sends more piece by piece, or warns that it holds up the event loop
+
 
 class AsyncClient:
-    """Posts JSON to OpenBao; belongs to one event loop, and closes its connections when that loop ends.
+    """Posts JSON to OpenBao; belongs to one event loop, and its connections are closed when that loop ends.
 
     hvac stays in charge: what it is logged in with is read for each call, and a login that has died is renewed by it.
 
@@ -24,13 +29,16 @@ class AsyncClient:
     def __init__(self, client: hvac.Client) -> None:
         """Be ready to call OpenBao as `client`, which is used for nothing here but logging in again."""
         self._client = client
-        self._keeper: asyncio.Task[None] | None = None
         session: requests.Session = client.adapter.session
         address = str(client.adapter.base_uri)
         settings: Any = session.merge_environment_settings(address, {}, False, session.verify, session.cert)
         self._proxy = requests.utils.select_proxy(address, settings["proxies"])
         self._tls = _tls(settings["verify"], settings["cert"]) if address.startswith("https:") else True
         self._http = aiohttp.ClientSession(address)
+        keeper = asyncio.create_task(_close_at_the_end(self._http))
+        _keepers.add(keeper)
+        keeper.add_done_callback(_keepers.discard)
+        weakref.finalize(self, _end, asyncio.get_running_loop(), keeper).atexit = False
 
     async def post(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         """Return the status and the JSON of an answer. Asks twice if need be, so only for what may happen twice.
@@ -40,8 +48,6 @@ class AsyncClient:
             ValueError: what answered is not OpenBao.
             OpenBaoUnavailable: it refuses to let us log in again.
         """
-        if self._keeper is None:
-            self._keeper = asyncio.create_task(self._close_at_the_end())
         try:
             status, content = await self._post(path, body)
         except aiohttp.ServerDisconnectedError:  # a connection that lay idle for too long
@@ -54,11 +60,18 @@ class AsyncClient:
 
     async def _post(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
         headers = {"X-Vault-Token": str(self._client.token), "X-Vault-Request": "true"}
+        headers["Content-Type"] = "application/json"
         if self._client.adapter.namespace:
             headers["X-Vault-Namespace"] = self._client.adapter.namespace
+        data = json.dumps(body).encode()
         try:
             async with self._http.post(
-                path, json=body, headers=headers, proxy=self._proxy, ssl=self._tls, allow_redirects=False
+                path,
+                data=data if len(data) < _LARGE else io.BytesIO(data),
+                headers=headers,
+                proxy=self._proxy,
+                ssl=self._tls,
+                allow_redirects=False,
             ) as answer:
                 return answer.status, await answer.read()
         except aiohttp.ClientError as error:
@@ -66,12 +79,21 @@ class AsyncClient:
                 raise
             raise ConnectionError(type(error).__name__) from None
 
-    async def _close_at_the_end(self) -> None:
-        """Wait for the end of the event loop, which cancels what still runs."""
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await self._http.close()
+
+_keepers: set[asyncio.Task[None]] = set()  # asyncio itself holds no task fast
+
+
+async def _close_at_the_end(http: aiohttp.ClientSession) -> None:
+    """Wait for the end of the event loop, which cancels what still runs, or for that of the client."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await http.close()
+
+
+def _end(loop: asyncio.AbstractEventLoop, keeper: asyncio.Task[None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(keeper.cancel)
 
 
 def _tls(verify: bool | str, cert: Any) -> ssl.SSLContext | bool:

@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 _Sealing = BatchQueue[bytes, str]
 _Opening = BatchQueue[str, bytes]
 _MOST = 200  # items in a call: OpenBao refuses JSON of more than 1,000 strings, and an item has four
-_SIZE = 4_000_000  # characters of states in a call; OpenBao answers 413 above 32 MiB, to all of them
+_SIZE = 1_000_000  # characters of states in a call; OpenBao answers 413 above 32 MiB, to all of them
 BUSY = "Server busy: make the same call again"
 """What a client is told when too many rounds wait for OpenBao. Its state and its claim are as good as before."""
 

@@ -90,6 +90,8 @@ class _Adapter(HTTPAdapter):
         answer = requests.Response()
         try:
             answer._content = resp.read(decode_content=True)
+        except urllib3.exceptions.ProtocolError as error:
+            raise requests.exceptions.ChunkedEncodingError(error, request=req) from None
         except urllib3.exceptions.HTTPError as error:
             raise requests.ConnectionError(error, request=req) from None
         answer.status_code, answer.reason, answer.url = resp.status, resp.reason, str(req.url)
