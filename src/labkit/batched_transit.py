@@ -197,7 +197,9 @@ class BatchedTransit:
         try:
             if not (text := item.get("error")):
                 return read(item)
-            return InvalidRequestState(reason) if (reason := refusal(text)) else cannot_use(self._key, text)
+            if reason := refusal(text):
+                return InvalidRequestState(reason)
+            return cannot_use(self._key, said(hvac.exceptions.InvalidRequest(errors=[text])))
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             return error  # no result of OpenBao's, or a token too long: of this round only
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mutants.batches import BATCHES
 from mutants.boards import BOARDS
 from mutants.claims import CLAIMS
 from mutants.envelopes import ENVELOPES
@@ -16,4 +17,16 @@ from mutants.transit_codec import TRANSIT_CODEC
 
 __all__ = ["MUTANTS", "Mutant"]
 
-MUTANTS = [*ENVELOPES, *TRANSIT_CODEC, *CLAIMS, *PURGES, *LEDGERS, *RINGS, *ROTATIONS, *LOGINS, *BOARDS, *PROOFS]
+MUTANTS = [
+    *ENVELOPES,
+    *TRANSIT_CODEC,
+    *BATCHES,
+    *CLAIMS,
+    *PURGES,
+    *LEDGERS,
+    *RINGS,
+    *ROTATIONS,
+    *LOGINS,
+    *BOARDS,
+    *PROOFS,
+]

@@ -1,0 +1,405 @@
+"""The batched Transit codec, the queue in it, and the session that carries its calls."""
+
+from __future__ import annotations
+
+from mutants.mutant import BATCHED, BATCHING, REPLICAS, SESSION, Mutant
+
+
+def test(name: str, file: str = "test_batched_transit") -> str:
+    return f"tests/{file}.py::test_{name}"
+
+
+def outages(name: str) -> str:
+    return test(name, "test_batched_outages")
+
+
+def attacks(name: str) -> str:
+    return test(name, "test_batched_attacks")
+
+
+def queue(name: str) -> str:
+    return test(name, "test_batching")
+
+
+def session(name: str) -> str:
+    return test(name, "test_session")
+
+
+CODEC = [
+    Mutant(
+        "batch: states travel together",
+        BATCHED,
+        '{"batch": batch,',
+        '{"batch": 1,',
+        test("states_of_concurrent_rounds_travel_together"),
+    ),
+    Mutant(
+        "batch: openbao takes the largest",
+        BATCHED,
+        "_MOST = 200",
+        "_MOST = 2000",
+        test("numbers_that_make_no_sense_are_turned_down"),
+    ),
+    Mutant(
+        "batch: strict before openbao",
+        BATCHED,
+        "queue.ask(ciphertext_of(token))",
+        'queue.ask("vault:v1:" + token.split(":")[-1].translate(str.maketrans("-_", "+/")))',
+        test("what_was_never_minted_does_not_reach_openbao"),
+    ),
+    Mutant(
+        "batch: bound to its purpose",
+        BATCHED,
+        ', "associated_data": FORMAT}',
+        "}",
+        test("its_tokens_are_those_of_the_strict_codec"),
+    ),
+    Mutant(
+        "batch: results of a failed batch count",
+        BATCHED,
+        "status not in (200, 400)",
+        "status not in (200,)",
+        test("one_bad_token_never_hurts_a_neighbor"),
+    ),
+    Mutant(
+        "batch: a bad token is one of its own",
+        BATCHED,
+        "return InvalidRequestState(reason)\n",
+        "raise InvalidRequestState(reason)\n",
+        test("one_bad_token_never_hurts_a_neighbor"),
+    ),
+    Mutant(
+        "batch: a forgery is no outage",
+        BATCHED,
+        "if reason := refusal(text):",
+        "if reason := None:",
+        test("one_bad_token_never_hurts_a_neighbor"),
+    ),
+    Mutant(
+        "batch: an odd result is of one round",
+        BATCHED,
+        "except (ValueError, TypeError, LookupError, AttributeError) as error:",
+        "except ValueError as error:",
+        attacks("a_result_that_makes_no_sense_is_of_one_round_only"),
+    ),
+    Mutant(
+        "batch: what is no text is no token",
+        BATCHED,
+        'token_of(item["ciphertext"])',
+        'token_of(str(item["ciphertext"]))',
+        attacks("a_result_that_makes_no_sense_is_of_one_round_only"),
+    ),
+    Mutant(
+        "batch: what openbao says is shown short",
+        BATCHED,
+        "said(hvac.exceptions.InvalidRequest(errors=[text]))",
+        "text",
+        attacks("what_is_said_of_one_state_is_shown_short"),
+    ),
+    Mutant(
+        "batch: a codec that is not attached does nothing",
+        BATCHED,
+        '        raise LabError(\n            "BatchedTransit does nothing',
+        '        return _Round()\n        raise LabError(\n            "BatchedTransit does nothing',
+        test("without_its_middleware_nothing_is_sealed_and_nothing_opened"),
+    ),
+    Mutant(
+        "batch: attached once",
+        BATCHED,
+        "if self._around in server.middleware:",
+        "if False:",
+        test("it_is_attached_once"),
+    ),
+    Mutant(
+        "batch: attached in front of the boundary",
+        BATCHED,
+        "[self._around, middleware, self._inside]",
+        "[middleware, self._around, self._inside]",
+        test("a_lowlevel_server_is_as_good"),
+    ),
+    Mutant(
+        "batch: no server without a boundary",
+        BATCHED,
+        '        raise LabError(f"{server.name} has no',
+        '        return\n        raise LabError(f"{server.name} has no',
+        test("a_lowlevel_server_is_as_good"),
+    ),
+    Mutant(
+        "batch: a round is no other server's",
+        BATCHED,
+        "this = self._rounds.pop(task, None)\n",
+        "this = self._rounds.get(task)\n",
+        test("a_server_inside_a_tool_has_rounds_of_its_own_or_none"),
+    ),
+    Mutant(
+        "batch: another server leaves the round as it was",
+        BATCHED,
+        "                self._rounds[task] = this\n\n    def",
+        "                self._rounds.setdefault(task, _Round())\n\n    def",
+        test("a_server_inside_a_tool_has_rounds_of_its_own_or_none"),
+    ),
+    Mutant(
+        "batch: nothing is left of a round",
+        BATCHED,
+        "self._rounds.pop(task, None)\n        return",
+        "pass\n        return",
+        outages("who_is_cancelled_leaves_the_others_of_the_batch_alone").replace("outages", "attacks"),
+    ),
+    Mutant(
+        "batch: a state is that which was opened",
+        BATCHED,
+        "if token != self._token:",
+        "if False:",
+        attacks("with_a_state_exchanged_in_between_nothing_gets_in"),
+    ),
+    Mutant(
+        "batch: what could not be opened gets nowhere",
+        BATCHED,
+        "            raise self._opened\n",
+        '            return b"{}"\n',
+        test("one_bad_token_never_hurts_a_neighbor"),
+    ),
+    Mutant(
+        "batch: the placeholder does not get out",
+        BATCHED,
+        "if not is_input_required(result) or state != self._place:",
+        "if False:",
+        attacks("with_anything_put_in_between_nothing_gets_out"),
+    ),
+    Mutant(
+        "batch: what could not be sealed does not get out",
+        BATCHED,
+        '            raise MCPError(code=INTERNAL_ERROR, message="Internal error") from None\n',
+        "            return result\n",
+        outages("an_outage_lets_nothing_in_and_is_logged_without_a_secret"),
+    ),
+    Mutant(
+        "batch: full is told before a tool runs",
+        BATCHED,
+        "if sealing.full:",
+        "if False:",
+        outages("who_finds_the_queue_full_is_told_so_and_may_come_again"),
+    ),
+    Mutant(
+        "batch: whose tool has run is not turned away",
+        BATCHED,
+        ", turn_away=False)",
+        ")",
+        outages("whoever_is_told_to_come_again_has_had_nothing_done_for_them"),
+    ),
+    Mutant(
+        "batch: full is no fault of the token",
+        BATCHED,
+        "        except Full:\n            raise\n",
+        "",
+        outages("who_finds_the_queue_full_is_told_so_and_may_come_again"),
+    ),
+    Mutant(
+        "batch: a call is as large as openbao reads",
+        BATCHED,
+        "_SIZE = 4_000_000",
+        "_SIZE = 400_000_000",
+        attacks("forty_forgeries_of_a_megabyte_hold_up_no_honest_round"),
+    ),
+    Mutant(
+        "batch: each loop has its queues",
+        BATCHED,
+        "if loop not in self._queues:",
+        "if not self._queues:",
+        test("one_event_loop_after_the_other_and_two_at_once_are_served"),
+    ),
+    Mutant(
+        "batch: queues go with their loop",
+        BATCHED,
+        "self._queues.pop(ended, None)",
+        "pass",
+        test("one_event_loop_after_the_other_and_two_at_once_are_served"),
+    ),
+    Mutant(
+        "batch: replicas attach it",
+        REPLICAS,
+        "        sealing.codec.attach(server)\n",
+        "        pass\n",
+        "tests/test_front_desk.py::test_replicas_with_the_same_keys_hand_over",
+    ),
+]
+QUEUE = [
+    Mutant(
+        "batch: beside the loop",
+        BATCHING,
+        "call = asyncio.get_running_loop().run_in_executor(self._thread, self._call, list(batch.values()))",
+        "call = asyncio.sleep(0, self._call(list(batch.values())))",
+        test("the_server_goes_on_while_openbao_works"),
+    ),
+    Mutant(
+        "batch: no more than so many",
+        BATCHING,
+        "len(batch) == self._batch or ",
+        "",
+        queue("the_oldest_go_first_and_no_batch_is_larger_than_it_may_be"),
+    ),
+    Mutant(
+        "batch: no more than so much",
+        BATCHING,
+        " or size > self._size",
+        "",
+        queue("a_batch_has_a_size_too_and_what_is_larger_goes_alone"),
+    ),
+    Mutant(
+        "batch: what is larger goes alone",
+        BATCHING,
+        "if batch and (",
+        "if (",
+        queue("a_batch_has_a_size_too_and_what_is_larger_goes_alone"),
+    ),
+    Mutant(
+        "batch: a bounded queue",
+        BATCHING,
+        "if self.full and turn_away:",
+        "if False:",
+        queue("who_finds_it_full_is_turned_away_and_may_come_again"),
+    ),
+    Mutant(
+        "batch: nobody waits longer than the time-out",
+        BATCHING,
+        "            async with asyncio.timeout(self._timeout):\n                return await answer\n",
+        "            return await answer\n",
+        queue("who_waits_longer_than_the_time_out_is_told_so_and_the_queue_works_on"),
+    ),
+    Mutant(
+        "batch: a call that hangs is given up",
+        BATCHING,
+        "            async with asyncio.timeout(self._timeout):\n                results = await call\n",
+        "            results = await call\n",
+        queue("calls_that_hang_on_do_not_keep_the_queue_from_working_when_openbao_is_back"),
+    ),
+    Mutant(
+        "batch: a thread that hangs is left behind",
+        BATCHING,
+        "                self._thread = _a_thread()\n",
+        "                self._thread = ThreadPoolExecutor(4)\n",
+        queue("neither_a_thread_nor_a_queue_outlives_its_event_loop"),
+    ),
+    Mutant(
+        "batch: a batch that is complete does not wait",
+        BATCHING,
+        "            self._enough.set()\n",
+        "            pass\n",
+        queue("a_batch_waits_for_company_only_until_it_is_complete"),
+    ),
+    Mutant(
+        "batch: who is cancelled leaves the queue",
+        BATCHING,
+        "            self._waiting.pop(answer, None)\n",
+        "            pass\n",
+        queue("who_is_cancelled_leaves_the_others_alone"),
+    ),
+    Mutant(
+        "batch: who is cancelled leaves the batch alone",
+        BATCHING,
+        "if answer.done():",
+        "if False:",
+        attacks("who_is_cancelled_leaves_the_others_of_the_batch_alone"),
+    ),
+    Mutant(
+        "batch: one result for one item",
+        BATCHING,
+        "if len(results) != len(batch):",
+        "if False:",
+        attacks("of_too_few_results_or_too_many_none_is_anybodys"),
+    ),
+    Mutant(
+        "batch: a call that fails is told to everybody",
+        BATCHING,
+        "except Exception as error:  # whoever waits",
+        "except TimeoutError as error:  # whoever waits",
+        queue("a_call_that_fails_is_everybodys_error_and_none_waits_on"),
+    ),
+    Mutant(
+        "batch: an outage is logged as one",
+        BATCHING,
+        'logger.error("requestState',
+        'logger.debug("requestState',
+        outages("an_outage_lets_nothing_in_and_is_logged_without_a_secret"),
+    ),
+    Mutant(
+        "batch: an error is of one item",
+        BATCHING,
+        "answer.set_exception(result)",
+        "raise result",
+        queue("an_error_is_of_one_item"),
+    ),
+    Mutant(
+        "batch: a worker that ended is replaced",
+        BATCHING,
+        " or self._worker.done():",
+        ":",
+        queue("a_queue_whose_worker_was_cancelled_gets_another_one"),
+    ),
+]
+SENDING = [
+    Mutant(
+        "batch: session, cookies are kept",
+        SESSION,
+        "if answer.cookies:",
+        "if False:",
+        session("cookies_of_a_balancer_are_sent_back"),
+    ),
+    Mutant(
+        "batch: session, cookies are sent",
+        SESSION,
+        " or self.cookies",
+        "",
+        session("cookies_of_a_balancer_are_sent_back"),
+    ),
+    Mutant(
+        "batch: session, proxies and certificates of the environment",
+        SESSION,
+        "self.merge_environment_settings(url, stream=False, **transport)",
+        '{**transport, "verify": self.verify}',
+        session("a_proxy_of_the_environment_is_used_only_where_that_is_wanted"),
+    ),
+    Mutant(
+        "batch: session, certificates of the session",
+        SESSION,
+        '"verify": verify, "cert": cert}',
+        '"verify": True, "cert": cert}',
+        session("certificates_are_those_of_the_environment_only_where_that_is_wanted"),
+    ),
+    Mutant(
+        "batch: session, hooks run",
+        SESSION,
+        'dispatch_hook("response", self.hooks, answer)',
+        "answer",
+        session("hooks_see_each_answer_and_may_put_another_in_its_place"),
+    ),
+    Mutant(
+        "batch: session, a body cut short is an error",
+        SESSION,
+        "        answer.content  # noqa",
+        "        # noqa",
+        session("a_body_that_is_cut_short_is_an_error_of_the_call"),
+    ),
+    Mutant(
+        "batch: session, a redirect only where it is wanted",
+        SESSION,
+        '"allow_redirects": allow_redirects}',
+        '"allow_redirects": True}',
+        session("cookies_of_a_balancer_are_sent_back"),
+    ),
+    Mutant(
+        "batch: session, what else there is is sent",
+        SESSION,
+        " or any(others.values())",
+        "",
+        session("what_else_there_is_to_a_request_goes_its_usual_way"),
+    ),
+    Mutant(
+        "batch: session, a login is sent",
+        SESSION,
+        " or self.auth",
+        "",
+        session("what_else_there_is_to_a_request_goes_its_usual_way"),
+    ),
+]
+BATCHES = [*CODEC, *QUEUE, *SENDING]
