@@ -166,6 +166,35 @@ async def test_who_waits_longer_than_the_time_out_is_told_so_and_the_queue_works
     assert not queue._waiting
 
 
+async def test_calls_that_hang_on_do_not_keep_the_queue_from_working_when_openbao_is_back() -> None:
+    """A proxy may keep a connection busy for ever, a byte at a time."""
+    hanging = [asyncio.Event() for _ in range(3)]
+
+    async def hangs(items: list[str]) -> list[str]:
+        if hanging:
+            await hanging.pop().wait()
+        return items
+
+    queue = queue_of(hangs, timeout=0.2)
+    for _ in range(3):
+        with pytest.raises(OpenBaoUnavailable):
+            await queue.ask("a")
+    assert await queue.ask("b") == "b"
+
+
+async def test_what_the_event_loop_is_about_to_bring_travels_along() -> None:
+    work = Work()
+    queue = queue_of(work)
+
+    async def ask(item: str, turns: int) -> str:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return await queue.ask(item)
+
+    assert await asyncio.gather(*(ask(item, 3 * number) for number, item in enumerate("abcde"))) == list("ABCDE")
+    assert work.batches == [list("abcde")]
+
+
 async def test_who_is_cancelled_leaves_the_others_alone() -> None:
     work = Work()
     queue = queue_of(work)

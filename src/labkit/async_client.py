@@ -41,22 +41,34 @@ class AsyncClient:
         weakref.finalize(self, _end, asyncio.get_running_loop(), keeper).atexit = False
 
     async def post(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-        """Return the status and the JSON of an answer. Asks twice if need be, so only for what may happen twice.
+        """Return the status and the JSON of an answer. Asks again if need be, so only for what may happen twice.
 
         Raises:
             OSError: OpenBao cannot be reached.
             ValueError: what answered is not OpenBao.
             OpenBaoUnavailable: it refuses to let us log in again.
         """
-        try:
-            status, content = await self._post(path, body)
-        except aiohttp.ServerDisconnectedError:  # a connection that lay idle for too long
-            status, content = await self._post(path, body)
+        status, content = await self._post_again_if_need_be(path, body)
         if status != 403:
             return status, json.loads(content)
         # A dead token, perhaps: hvac's client finds out, and logs in again.
         answer = await asyncio.to_thread(self._client.adapter.post, path, json=body, raise_exception=False)
         return (200, answer) if isinstance(answer, dict) else (answer.status_code, answer.json())
+
+    async def _post_again_if_need_be(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        """A connection that was kept may be closed at its other end, which shows only when it is used."""
+        failed = ""
+        for _ in range(3):  # two are kept, at most: one seals, and one opens
+            try:
+                return await self._post(path, body)
+            except aiohttp.ClientConnectorError:
+                raise
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+                failed = type(error).__name__
+            except aiohttp.ClientError as error:
+                failed = type(error).__name__
+                break
+        raise ConnectionError(failed)  # outside of the handlers, as some of these errors hold the request and its token
 
     async def _post(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
         headers = {"X-Vault-Token": str(self._client.token), "X-Vault-Request": "true"}
@@ -64,20 +76,15 @@ class AsyncClient:
         if self._client.adapter.namespace:
             headers["X-Vault-Namespace"] = self._client.adapter.namespace
         data = json.dumps(body).encode()
-        try:
-            async with self._http.post(
-                path,
-                data=data if len(data) < _LARGE else io.BytesIO(data),
-                headers=headers,
-                proxy=self._proxy,
-                ssl=self._tls,
-                allow_redirects=False,
-            ) as answer:
-                return answer.status, await answer.read()
-        except aiohttp.ClientError as error:
-            if isinstance(error, OSError | aiohttp.ServerDisconnectedError):
-                raise
-            raise ConnectionError(type(error).__name__) from None
+        async with self._http.post(
+            path,
+            data=data if len(data) < _LARGE else io.BytesIO(data),
+            headers=headers,
+            proxy=self._proxy,
+            ssl=self._tls,
+            allow_redirects=False,
+        ) as answer:
+            return answer.status, await answer.read()
 
 
 _keepers: set[asyncio.Task[None]] = set()  # asyncio itself holds no task fast
