@@ -45,8 +45,8 @@ prove: .venv/ready ## the long proofs: mutants, altered tokens, races, crashes, 
 flaky: .venv/ready ## compare every notebook with its committed outputs ten times, up to the first that differs
 	@for run in 1 2 3 4 5 6 7 8 9 10; do echo "Run $$run of 10"; $(PY) -m pytest --nbval notebooks/ || exit 1; done
 
-bench: .venv/ready ## side-by-side figures, printed as ratios and saved to bench.json
-	@$(PY) tests/bench.py
+bench: .venv/ready ## side-by-side figures, printed as ratios and saved to build/bench.json
+	@$(PY) tests/bench
 
 notebooks: .venv/ready ## run every notebook and write its outputs
 	@$(PY) tests/execute.py notebooks/*.ipynb
@@ -73,7 +73,7 @@ lock: .venv/ready ## write both requirements.lock anew
 		--output-file tests/conformance/requirements.lock
 
 clean: ## remove the environment and every cache
-	rm -rf .venv tests/conformance/node_modules .pytest_cache .mypy_cache .ruff_cache notebooks/.ruff_cache .hypothesis dist out.ipynb bench.json
+	rm -rf .venv tests/conformance/node_modules .pytest_cache .mypy_cache .ruff_cache notebooks/.ruff_cache .hypothesis dist build out.ipynb
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .env:

