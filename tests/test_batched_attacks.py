@@ -150,10 +150,12 @@ async def test_a_result_that_makes_no_sense_is_of_one_round_only(
             assert sorted(told) == [ASKED, ASKED, NOT_SEALED]
 
 
-async def test_what_is_said_of_one_state_is_shown_short(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_is_said_of_one_state_is_shown_short(
+    lab: Lab, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk = Desk(lab.client("transit"))
     async with Client(desk.server) as client:
-        with proxy(desk.openbao, lambda results: results.__setitem__(0, {"error": "all is well\n" * 1000})):
+        with proxy(monkeypatch, lambda results: results.__setitem__(0, {"error": "all is well\n" * 1000})):
             assert await verdict(booking(client)()) == NOT_SEALED
     assert 0 < caplog.text.count("all is well") < 100
     assert "all is well\n" not in caplog.text

@@ -156,11 +156,11 @@ async def test_who_waits_longer_than_the_time_out_is_told_so_and_the_queue_works
     queue = queue_of(work, batch=1, timeout=0.5)
     with work.held():
         for _ in range(3):
-            async with asyncio.timeout(10):
-                told = await asyncio.gather(*map(queue.ask, "abc"), return_exceptions=True)
+            async with asyncio.timeout(10):  # one after the other, they would take 20 s
+                told = await asyncio.gather(*map(queue.ask, 40 * "a"), return_exceptions=True)
             assert [str(each) for each in told] == [
                 "OpenBao did not answer within 0.5 s while working: look at `bao status`."
-            ] * 3
+            ] * 40
             assert {type(each) for each in told} == {OpenBaoUnavailable}
     assert await queue.ask("d") == "D"
     assert not queue._waiting
@@ -193,6 +193,26 @@ async def test_what_the_event_loop_is_about_to_bring_travels_along() -> None:
 
     assert await asyncio.gather(*(ask(item, 3 * number) for number, item in enumerate("abcde"))) == list("ABCDE")
     assert work.batches == [list("abcde")]
+
+
+async def test_who_comes_and_goes_does_not_keep_a_batch_from_leaving() -> None:
+    queue = queue_of(Work())
+
+    async def come_and_go() -> None:
+        while True:
+            task = asyncio.create_task(queue.ask("gone"))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    restless = asyncio.create_task(come_and_go())
+    try:
+        async with asyncio.timeout(10):
+            assert await queue.ask("a") == "A"
+    finally:
+        restless.cancel()
 
 
 async def test_who_is_cancelled_leaves_the_others_alone() -> None:

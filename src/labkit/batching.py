@@ -111,11 +111,11 @@ class BatchQueue(Generic[Item, Result]):
                 await self._carry_out(batch)
 
     async def _gather(self) -> None:
-        """Let the event loop turn until some turns in a row bring no other item."""
+        """Let the event loop turn until some turns in a row bring no item more."""
         gathered, idle = 0, 0
         while idle < _IDLE and len(self._waiting) < self._batch:
-            idle = idle + 1 if len(self._waiting) == gathered else 0
-            gathered = len(self._waiting)
+            idle = idle + 1 if len(self._waiting) <= gathered else 0
+            gathered = max(gathered, len(self._waiting))  # who comes and goes holds up nobody
             await asyncio.sleep(0)
 
     def _take(self) -> dict[asyncio.Future[Result], Item]:

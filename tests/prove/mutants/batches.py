@@ -261,10 +261,17 @@ QUEUE = [
         queue("a_batch_has_a_size_too_and_what_is_larger_goes_alone"),
     ),
     Mutant(
+        "batch: who comes and goes holds up nobody",
+        BATCHING,
+        "if len(self._waiting) <= gathered else 0",
+        "if len(self._waiting) == gathered else 0",
+        queue("who_comes_and_goes_does_not_keep_a_batch_from_leaving"),
+    ),
+    Mutant(
         "batch: what is larger goes alone",
         BATCHING,
         "if batch and (",
-        "if (",
+        "if len(batch) > 1 and (",
         queue("a_batch_has_a_size_too_and_what_is_larger_goes_alone"),
     ),
     Mutant(
