@@ -105,6 +105,24 @@ async def test_a_batch_has_a_size_too_and_what_is_larger_goes_alone() -> None:
     assert work.batches[1:] == [["aaaa", "bbbbbb"], ["c"], ["d" * 50], ["e", "f"]]
 
 
+async def test_short_ones_overtake_long_ones_and_one_long_one_travels_along() -> None:
+    """Whoever sends many long forgeries holds up no honest round, nor does the crowd keep a long state for ever."""
+    work = Work()
+    queue = queue_of(work, batch=4, size=12)
+    with work.held():
+        tasks = await asking(queue, ["first"])
+        await begun(work)
+        tasks += await asking(queue, ["long 1", "long 2", "very long 3!!", "a", "b", "c"])
+    assert (await asyncio.gather(*tasks))[1:3] == ["LONG 1", "LONG 2"], "each its own"
+    assert work.batches[1:] == [["a", "b", "c", "long 1"], ["long 2"], ["very long 3!!"]]
+    with work.held():
+        tasks = await asking(queue, ["first"])
+        await begun(work, 5)
+        tasks += await asking(queue, ["very long 4!!", "d", "e"])
+    await asyncio.gather(*tasks)
+    assert work.batches[5:] == [["d", "e", "very long 4!!"]]
+
+
 async def test_a_batch_waits_for_company_only_until_it_is_complete() -> None:
     work = Work()
     queue = queue_of(work, batch=3, wait=20)

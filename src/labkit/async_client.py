@@ -109,7 +109,8 @@ def _tls(verify: bool | str, cert: Any) -> ssl.SSLContext | bool:
     if not verify:
         return False
     trusted = certifi.where() if verify is True else str(verify)
-    context = ssl.create_default_context(**{"capath" if os.path.isdir(trusted) else "cafile": trusted})
+    is_folder = os.path.isdir(trusted)
+    context = ssl.create_default_context(cafile=None if is_folder else trusted, capath=trusted if is_folder else None)
     if cert:
         context.load_cert_chain(*([cert] if isinstance(cert, str) else cert))
     return context

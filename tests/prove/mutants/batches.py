@@ -256,7 +256,7 @@ QUEUE = [
     Mutant(
         "batch: no more than so much",
         BATCHING,
-        " or size > self._size",
+        " or (before and size > self._size)",
         "",
         queue("a_batch_has_a_size_too_and_what_is_larger_goes_alone"),
     ),
@@ -268,11 +268,18 @@ QUEUE = [
         queue("who_comes_and_goes_does_not_keep_a_batch_from_leaving"),
     ),
     Mutant(
-        "batch: what is larger goes alone",
+        "batch: a long state travels even in a crowd",
         BATCHING,
-        "if batch and (",
-        "if len(batch) > 1 and (",
-        queue("a_batch_has_a_size_too_and_what_is_larger_goes_alone"),
+        "(before and size",
+        "(batch and size",
+        queue("short_ones_overtake_long_ones_and_one_long_one_travels_along"),
+    ),
+    Mutant(
+        "batch: long forgeries hold up no honest round",
+        BATCHING,
+        "sorted(self._waiting.items(), key=self._is_long)",
+        "self._waiting.items()",
+        attacks("forty_forgeries_of_a_megabyte_hold_up_no_honest_round"),
     ),
     Mutant(
         "batch: a bounded queue",
