@@ -182,6 +182,13 @@ CODEC = [
         outages("an_outage_lets_nothing_in_and_is_logged_without_a_secret"),
     ),
     Mutant(
+        "batch: an answer that is a model is sealed",
+        BATCHED,
+        'model_copy(update={"request_state": token})',
+        "model_copy()",
+        attacks("what_a_middleware_of_the_server_asks_is_sealed_too"),
+    ),
+    Mutant(
         "batch: full is told before a tool runs",
         BATCHED,
         "if sealing.full:",
