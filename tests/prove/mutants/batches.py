@@ -414,7 +414,7 @@ SENDING = [
         SESSION,
         '"allow_redirects": allow_redirects}',
         '"allow_redirects": True}',
-        session("cookies_of_a_balancer_are_sent_back"),
+        session("a_redirect_is_not_followed_unless_it_is_to_be"),
     ),
     Mutant(
         "batch: session, what else there is is sent",
