@@ -118,6 +118,10 @@ async def test_a_certificate_is_checked_with_what_the_client_trusts(
     address = site.url.replace("http:", "https:")
     with pytest.raises(OSError, match=r"certificate verify failed|CERTIFICATE"):
         await client_of(address).post("/v1", {})
+    empty = certificate.parent / "certificates"
+    empty.mkdir()
+    with pytest.raises(OSError, match=r"certificate verify failed|CERTIFICATE"):  # a folder is read as one
+        await client_of(address, verify=str(empty)).post("/v1", {})
     assert (await client_of(address, verify=str(certificate)).post("/v1", {}))[0] == 200
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
     assert (await client_of(address).post("/v1", {}))[0] == 200

@@ -12,6 +12,7 @@ import pytest
 from batched_desk import ASKED, DONE, NOT_SEALED, REFUSED, Desk, asked_by
 from mcp import Client
 from mcp.server.context import CallNext
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 from waiting import stopped
 
 from labkit.async_client import AsyncClient
@@ -19,6 +20,7 @@ from labkit.attacks import verdict
 from labkit.checks import log_lines, logged_reasons
 from labkit.front_desk import NOTES, booking
 from labkit.lab import Lab
+from labkit.transit import TransitCodec
 from labkit.wire import over_http
 
 pytestmark = pytest.mark.anyio
@@ -30,17 +32,17 @@ def anyio_backend() -> str:
 
 
 async def test_forty_forgeries_of_a_megabyte_hold_up_no_honest_round(lab: Lab) -> None:
-    """In one call they would be more than OpenBao reads, which is then an outage for everybody in it."""
+    """In one call they would be more than OpenBao reads, and one after the other they would take it a second."""
     desk = Desk(lab.client("transit"), timeout=30)
     state = await asked_by(desk)
     huge = "vault:v1:" + "A" * 999_900
     async with Client(desk.server) as client:
         with logged_reasons() as reasons, log_lines("labkit") as logged:
-            rounds = [verdict(booking(client)(huge)) for _ in range(20)]
-            told = await asyncio.gather(
-                *rounds, verdict(booking(client)(state)), *(verdict(booking(client)(huge)) for _ in range(20))
-            )
-    assert DONE in told[20]
+            forgeries = [asyncio.create_task(verdict(booking(client)(huge))) for _ in range(40)]
+            honest = asyncio.create_task(verdict(booking(client)(state)))  # behind them
+            assert DONE in await honest
+            assert sum(each.done() for each in forgeries) < 20, "who came last is not served last"
+            assert set(await asyncio.gather(*forgeries)) == {REFUSED}
     assert reasons == ["seal"] * 40
     assert logged == []
 
@@ -109,6 +111,20 @@ async def test_with_a_state_exchanged_in_between_nothing_gets_in(lab: Lab, caplo
     async with Client(desk.server) as client:
         assert await verdict(booking(client)(other)) == REFUSED
     assert "The state was exchanged between BatchedTransit and the SDK's boundary" in caplog.text
+
+
+async def test_what_a_middleware_of_the_server_asks_is_sealed_too(lab: Lab) -> None:
+    """It answers with a model, where the SDK itself has a mapping."""
+    desk = Desk(lab.client("transit"))
+
+    async def asks(context: Any, call_next: CallNext) -> Any:
+        form = ElicitRequestFormParams(message="Sure?", requested_schema={"type": "object", "properties": {}})
+        asked = InputRequiredResult(input_requests={"sure": ElicitRequest(params=form)}, request_state=NOTES)
+        return asked if context.method == "tools/call" else await call_next(context)
+
+    desk.server.middleware.append(asks)
+    state = await asked_by(desk)
+    assert json.loads(TransitCodec(desk.openbao).unseal(state))["s"] == NOTES
 
 
 ODD: dict[str, Callable[[list[Any]], Any]] = {

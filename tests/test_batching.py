@@ -105,6 +105,24 @@ async def test_a_batch_has_a_size_too_and_what_is_larger_goes_alone() -> None:
     assert work.batches[1:] == [["aaaa", "bbbbbb"], ["c"], ["d" * 50], ["e", "f"]]
 
 
+async def test_short_ones_overtake_long_ones_and_one_long_one_travels_along() -> None:
+    """Whoever sends many long forgeries holds up no honest round, nor does the crowd keep a long state for ever."""
+    work = Work()
+    queue = queue_of(work, batch=4, size=12)
+    with work.held():
+        tasks = await asking(queue, ["first"])
+        await begun(work)
+        tasks += await asking(queue, ["long 1", "long 2", "very long 3!!", "a", "b", "c"])
+    assert (await asyncio.gather(*tasks))[1:3] == ["LONG 1", "LONG 2"], "each its own"
+    assert work.batches[1:] == [["a", "b", "c", "long 1"], ["long 2"], ["very long 3!!"]]
+    with work.held():
+        tasks = await asking(queue, ["first"])
+        await begun(work, 5)
+        tasks += await asking(queue, ["very long 4!!", "d", "e"])
+    await asyncio.gather(*tasks)
+    assert work.batches[5:] == [["d", "e", "very long 4!!"]]
+
+
 async def test_a_batch_waits_for_company_only_until_it_is_complete() -> None:
     work = Work()
     queue = queue_of(work, batch=3, wait=20)
@@ -193,6 +211,26 @@ async def test_what_the_event_loop_is_about_to_bring_travels_along() -> None:
 
     assert await asyncio.gather(*(ask(item, 3 * number) for number, item in enumerate("abcde"))) == list("ABCDE")
     assert work.batches == [list("abcde")]
+
+
+async def test_who_comes_and_goes_does_not_keep_a_batch_from_leaving() -> None:
+    queue = queue_of(Work())
+
+    async def come_and_go() -> None:
+        while True:
+            task = asyncio.create_task(queue.ask("gone"))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    restless = asyncio.create_task(come_and_go())
+    try:
+        async with asyncio.timeout(10):
+            assert await queue.ask("a") == "A"
+    finally:
+        restless.cancel()
 
 
 async def test_who_is_cancelled_leaves_the_others_alone() -> None:

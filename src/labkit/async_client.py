@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import json
+import os
 import ssl
 import weakref
 from typing import Any
@@ -107,7 +108,9 @@ def _tls(verify: bool | str, cert: Any) -> ssl.SSLContext | bool:
     """The context for what `requests` calls `verify` and `cert`."""
     if not verify:
         return False
-    context = ssl.create_default_context(cafile=certifi.where() if verify is True else str(verify))
+    trusted = certifi.where() if verify is True else str(verify)
+    is_folder = os.path.isdir(trusted)
+    context = ssl.create_default_context(cafile=None if is_folder else trusted, capath=trusted if is_folder else None)
     if cert:
         context.load_cert_chain(*([cert] if isinstance(cert, str) else cert))
     return context

@@ -52,7 +52,7 @@ class BatchQueue(Generic[Item, Result]):
                 way already.
             room: items that may wait.
             timeout: seconds until an item is given up, waiting included.
-            size: characters or bytes in a call, at most; a single item may be larger.
+            size: characters or bytes in a call, at most, or else one long item and some short ones.
         """
         self._call: Callable[[list[Item]], Awaitable[Sequence[Result | Exception]]] = call
         self._doing = doing
@@ -111,25 +111,32 @@ class BatchQueue(Generic[Item, Result]):
                 await self._carry_out(batch)
 
     async def _gather(self) -> None:
-        """Let the event loop turn until some turns in a row bring no other item."""
+        """Let the event loop turn until some turns in a row bring no item more."""
         gathered, idle = 0, 0
         while idle < _IDLE and len(self._waiting) < self._batch:
-            idle = idle + 1 if len(self._waiting) == gathered else 0
-            gathered = len(self._waiting)
+            idle = idle + 1 if len(self._waiting) <= gathered else 0
+            gathered = max(gathered, len(self._waiting))  # who comes and goes holds up nobody
             await asyncio.sleep(0)
 
     def _take(self) -> dict[asyncio.Future[Result], Item]:
-        """The oldest items, as many as a call may have."""
+        """The oldest items, as many as a call may have; but short ones first.
+
+        An item is short if a whole batch of its like fits into a call. A long one takes OpenBao as much time as
+        hundreds of them, and may be a forgery of which somebody sends many.
+        """
         batch: dict[asyncio.Future[Result], Item] = {}
-        size = 0
-        for answer, item in self._waiting.items():
-            size += len(item)
-            if batch and (len(batch) == self._batch or size > self._size):
+        size = 0  # of the long ones
+        for answer, item in sorted(self._waiting.items(), key=self._is_long):
+            before, size = size, size + len(item) * self._is_long((answer, item))
+            if len(batch) == self._batch or (before and size > self._size):
                 break
             batch[answer] = item
         for answer in batch:
             del self._waiting[answer]
         return batch
+
+    def _is_long(self, waiting: tuple[asyncio.Future[Result], Item]) -> bool:
+        return len(waiting[1]) * self._batch > self._size
 
     async def _carry_out(self, batch: dict[asyncio.Future[Result], Item]) -> None:
         try:
