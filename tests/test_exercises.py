@@ -209,6 +209,27 @@ def test_rotating_without_turning_anybody_away(
 
 
 @pytest.mark.parametrize(
+    ("batch", "wait", "rest", "expected"),
+    [
+        (64, 0.02, {"calls": 10}, "done. A short wait fills each call"),
+        (8, 0.03, {"calls": 10}, "done."),
+        (64, 0, {"calls": 78}, "not done yet. Too many calls"),
+        (64, 0.1, {"calls": 2}, "not done yet. Whoever comes first waits"),
+        (3, 0.02, {"calls": 27}, "not done yet. A batch of fewer than four"),
+        (64, 20, {"error": ValueError("20 s")}, "not done yet. That is a wait of a second or more"),
+        (1000, 0.02, {"error": ValueError("1 to 200")}, "not done yet. There is no such batch (1 to 200)"),
+        ("64", 0.02, {"error": TypeError("a text")}, "not done yet. There is no such batch (a text)"),
+        (64, None, {"error": TypeError("none")}, "not done yet. There is no such batch (none)"),
+        (64, 0.02, {}, "not done yet. This is not what the cell gave at first"),
+    ],
+)
+def test_choosing_the_limits_of_a_batch(
+    capsys: pytest.CaptureFixture[str], batch: Any, wait: Any, rest: dict[str, Any], expected: str
+) -> None:
+    assert told(capsys, "03.3", {"batch": batch, "wait": wait, **rest}).startswith(f"Exercise 03.3: {expected}")
+
+
+@pytest.mark.parametrize(
     ("timetable", "expected"),
     [
         ({"stage": 0, "activate": 60, "retire": 240}, "done. Each wait is for the slowest replica"),
