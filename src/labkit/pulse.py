@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import NamedTuple
 
 from mcp import Client
+from mcp.server import MCPServer
 from mcp.server.request_state import RequestStateSecurity
 
 from labkit.front_desk import booking, front_desk
@@ -51,6 +53,41 @@ async def take_pulse(security: RequestStateSecurity, count: int = 32) -> list[tu
     return beats
 
 
+class Load(NamedTuple):
+    """How a server did under load.
+
+    Attributes:
+        rate: flows a second.
+        stall: the longest time that the event loop got round to nobody else, in seconds.
+    """
+
+    rate: float
+    stall: float
+
+
+async def load(server: MCPServer, at_once: int, count: int) -> Load:
+    """Carry out `count` two-round flows at a front desk, `at_once` at any time, and return how that went."""
+    beats: list[tuple[float, float]] = []
+    left = iter(range(count))
+
+    async def user(client: Client) -> None:
+        for _ in left:
+            await _flow(client)
+
+    async with Client(server) as client:
+        await _flow(client)  # the first one opens connections
+        pulse = asyncio.create_task(beat(beats))
+        await asyncio.sleep(5 * _PAUSE)
+        start = time.perf_counter()
+        await asyncio.gather(*(user(client) for _ in range(at_once)))
+        seconds = time.perf_counter() - start
+        await asyncio.sleep(5 * _PAUSE)
+        pulse.cancel()
+    return Load(count / seconds, max(late for _, late in beats))
+
+
 async def _flow(client: Client) -> None:
     tool = booking(client)
-    await tool((await tool()).request_state)
+    answer = await tool((await tool()).request_state)
+    if answer.is_error:
+        raise RuntimeError(f"a flow failed: {answer.content}")

@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import statistics
-import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
 
 import psutil
 from figure import Figure
-from mcp import Client
 from mcp.server import MCPServer
 from mcp.server.request_state import RequestStateSecurity
 from tokens import plain_hvac
 
 from labkit import BatchedTransit, Lab, load_envelope_ring, load_key_ring
-from labkit.front_desk import booking, front_desk
+from labkit.front_desk import front_desk
 from labkit.provision import TRANSIT_KEY
-from labkit.pulse import beat
+from labkit.pulse import Load, load
 
 ROUNDS = 5
 AT_ONCE = 64
@@ -58,58 +55,22 @@ def desk(lab: Lab, way: str) -> MCPServer:
     return front_desk(RequestStateSecurity(keys=keys))
 
 
-class Run(NamedTuple):
-    """Seconds a flow, and the longest time that the event loop stood still, in seconds."""
-
-    flow: float
-    stall: float
-
-
-async def run(server: MCPServer, at_once: int, count: int) -> Run:
-    """Carry out `count` flows, so many at once."""
-    beats: list[tuple[float, float]] = []
-    left = iter(range(count))
-
-    async def user(client: Client) -> None:
-        for _ in left:
-            await flow(client)
-
-    async with Client(server) as client:
-        await flow(client)  # the first one opens connections
-        heart = asyncio.create_task(beat(beats))
-        await asyncio.sleep(0.005)
-        started = time.perf_counter()
-        await asyncio.gather(*(user(client) for _ in range(at_once)))
-        seconds = time.perf_counter() - started
-        await asyncio.sleep(0.005)
-        heart.cancel()
-    return Run(seconds / count, max(late for _, late in beats))
-
-
-async def flow(client: Client) -> None:
-    """A question and its answer."""
-    tool = booking(client)
-    answer: Any = await tool((await tool()).request_state)
-    if answer.is_error:
-        raise RuntimeError(str(answer))
-
-
-def in_turn(servers: dict[str, MCPServer], at_once: int, count: int) -> dict[str, Run]:
+def in_turn(servers: dict[str, MCPServer], at_once: int, count: int) -> dict[str, Load]:
     """The medians of each server, measured in turn."""
-    runs: dict[str, list[Run]] = {way: [] for way in servers}
+    loads: dict[str, list[Load]] = {way: [] for way in servers}
     for _ in range(ROUNDS):
         for way, server in servers.items():
-            runs[way].append(asyncio.run(run(server, at_once, count)))
-    return {way: Run(*map(statistics.median, zip(*each, strict=True))) for way, each in runs.items()}
+            loads[way].append(asyncio.run(load(server, at_once, count)))
+    return {way: Load(*map(statistics.median, zip(*each, strict=True))) for way, each in loads.items()}
 
 
 def growth(server: MCPServer) -> float:
     """MiB that 10,000 flows leave behind, after 2,000 that fill what is to be filled."""
 
     async def both() -> float:
-        await run(server, AT_ONCE, 2_000)
+        await load(server, AT_ONCE, 2_000)
         before = psutil.Process().memory_info().rss
-        await run(server, AT_ONCE, 10_000)
+        await load(server, AT_ONCE, 10_000)
         return float(psutil.Process().memory_info().rss - before)
 
     return asyncio.run(both()) / 2**20
@@ -122,13 +83,13 @@ def figures(lab: Lab) -> Iterator[Figure]:
     alone = in_turn({way: servers[way] for way in ("ten lines", "batched")}, 1, 100)
 
     def rate(name: str, one: str, other: str, bound: float) -> Figure:
-        detail = f"({1 / many[one].flow:.0f} / {1 / many[other].flow:.0f} flows a second, median of {ROUNDS})"
-        return Figure(name, many[other].flow / many[one].flow, bound, True, detail)
+        detail = f"({many[one].rate:.0f} / {many[other].rate:.0f} flows a second, median of {ROUNDS})"
+        return Figure(name, many[one].rate / many[other].rate, bound, True, detail)
 
     yield rate("flows a second, 64 at once: batched / ten-line codec", "batched", "ten lines", 3.5)
     yield rate("flows a second, 64 at once: batched / local ring", "batched", "ring", 0.6)
     yield rate("flows a second, 64 at once: envelope ring / local ring", "envelope", "ring", 0.95)
-    first, second = (1000 * alone[way].flow for way in ("batched", "ten lines"))
+    first, second = (1000 / alone[way].rate for way in ("batched", "ten lines"))
     detail = f"({first:.2f} ms / {second:.2f} ms, median of {ROUNDS})"
     yield Figure("one flow alone, its time: batched / ten-line codec", first / second, 1.0, False, detail)
     first, second, third = (1000 * many[way].stall for way in ("batched", "ring", "ten lines"))

@@ -42,4 +42,22 @@ def _no_user_turned_away(outcome: dict[str, Any]) -> tuple[bool, str]:
     return True, "The new version seals, the open questions run out, and only then does the old version go."
 
 
-JUDGES: dict[str, Judge] = {"03.1": _another_spelling, "03.2": _no_user_turned_away}
+def _limits_of_a_batch(outcome: dict[str, Any]) -> tuple[bool, str]:
+    batch, wait = outcome["batch"], outcome["wait"]
+    if isinstance(wait, int | float) and wait >= 1:
+        return False, "That is a wait of a second or more: it is given in seconds, and a millisecond is 0.001."
+    if "error" in outcome:
+        return False, f"There is no such batch ({outcome['error']})."
+    if wait > 0.03:
+        return False, "Whoever comes first waits for all of that, which is longer than 30 milliseconds."
+    if batch < 4:
+        return False, "A batch of fewer than four can never have four states: let it be larger."
+    if outcome["calls"] > 80 / 4:
+        return False, (
+            "Too many calls: at one user every 2.5 milliseconds, hardly anybody else comes before a batch goes. Let it "
+            "wait for longer, within what a user may wait."
+        )
+    return True, "A short wait fills each call, and nobody waits longer than they may: the size is only a limit."
+
+
+JUDGES: dict[str, Judge] = {"03.1": _another_spelling, "03.2": _no_user_turned_away, "03.3": _limits_of_a_batch}
