@@ -109,7 +109,7 @@ class Service:
         for login in self._logins:
             login.adapter._kwargs["timeout"] = seconds
         for codec in self._batched:
-            codec._timeout = codec._limits["timeout"] = seconds
+            codec._limits["timeout"] = seconds
             codec._queues.clear()  # nobody waits: it is before the trouble, or after it
 
     def _count_logins(self, answer: Any, *_: object, **__: object) -> None:
