@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import claims
+import clients
 import flows
 import startup
 import tokens
@@ -34,6 +36,8 @@ def main() -> int:
     for figure in figures():
         print(figure.row(), flush=True)
         found.append(figure)
+    with start() as lab:
+        asyncio.run(clients.compare(lab, lab.client("transit")))
     names = ("name", "value", "bound", "holds")
     rows = [{name: getattr(figure, name) for name in names} for figure in found]
     path = Path("build") / "bench.json"

@@ -13,18 +13,25 @@ class Figure(NamedTuple):
     """What was measured, what it must reach, and what else there is to say.
 
     Attributes:
-        name: what is divided by what.
-        value: a ratio, or a number with its unit in the name.
-        bound: what `value` must reach; at most, or at least.
+        name: what is divided by what, or a quantity with its unit.
+        measured: that.
+        bound: what it must reach; at most, or at least.
         at_least: whether more is better.
         detail: the two medians, for people.
+        limit: what stands in the way of more, and how that was found.
     """
 
     name: str
-    value: float
+    measured: float
     bound: float
     at_least: bool
     detail: str
+    limit: str = ""
+
+    @property
+    def value(self) -> float:
+        """What was measured, in hundredths: from run to run, it differs by more than that."""
+        return round(self.measured, 2)
 
     @property
     def holds(self) -> bool:
@@ -32,16 +39,25 @@ class Figure(NamedTuple):
         return self.value >= self.bound if self.at_least else self.value <= self.bound
 
     def row(self) -> str:
-        """One line of the table."""
+        """A line of the table, and another one about the limit."""
         sign, verdict = (">=" if self.at_least else "<="), ("holds" if self.holds else "MISSED")
-        return f"{self.name:<68} {self.value:7.2f}  {sign} {self.bound:<5g} {verdict:<7} {self.detail}"
+        line = f"{self.name:<66} {self.value:6.2f}  {sign} {self.bound:<5g} {verdict:<7} {self.detail}"
+        return f"{line}\n    {self.limit}" if self.limit else line
 
 
 def ratio(
-    name: str, one: Measure, other: Measure, *, bound: float, at_least: bool = False, rounds: int = 15, unit: str = "s"
+    name: str,
+    one: Measure,
+    other: Measure,
+    *,
+    bound: float,
+    at_least: bool = False,
+    rounds: int = 15,
+    unit: str = "s",
+    limit: str = "",
 ) -> Figure:
     """Measure `one` and `other` in turn, and return the ratio of their medians."""
     pairs = [(one(), other()) for _ in range(rounds)]
     first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
     detail = f"({first:.4g} {unit} / {second:.4g} {unit}, median of {rounds})"
-    return Figure(name, first / second, bound, at_least, detail)
+    return Figure(name, first / second, bound, at_least, detail, limit)

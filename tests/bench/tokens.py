@@ -80,7 +80,11 @@ def figures(lab: Lab) -> Iterator[Figure]:
     reader = lab.client("ring-reader")
     live = LiveKeyRing(reader)
     sdk = AESGCMRequestStateCodec(load_key_ring(reader))
-    yield ratio("LiveKeyRing seal + unseal / the SDK's own codec", tokens(live), tokens(sdk), bound=1.05)
+    limit = (
+        "at its limit: one look at the clock and one Python call more are 0.07 us on 2.3 us (by timeit), 1.03 at best; "
+        "a timer instead of the clock would not notice that the process had stood still"
+    )
+    yield ratio("LiveKeyRing seal + unseal / the SDK's own codec", tokens(live), tokens(sdk), bound=1.05, limit=limit)
 
     path = f"{RING_PATH}-of-64"
     keys = ",".join(secrets.token_hex(32) for _ in range(64))
