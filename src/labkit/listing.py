@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ast
+import html
 import inspect
 import textwrap
 from typing import Any
+
+from IPython.display import display
 
 _DOCUMENTED = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def source(thing: Any) -> None:
-    """Print the source of a class, a function or a module, each docstring cut to its first line.
+    """Display the source of a class, a function or a module, each docstring cut to its first line.
+
+    A line that is too long for the window is scrolled and not wrapped.
 
     Raises:
         TypeError: `thing` is none of these.
@@ -25,4 +30,6 @@ def source(thing: Any) -> None:
             first = lines[docstring.lineno - 1]
             if docstring.end_lineno != docstring.lineno:
                 lines[docstring.lineno - 1 : docstring.end_lineno] = [f'{first}"""']
-    print("\n".join(lines))
+    shown = "\n".join(lines)
+    page = f'<pre style="white-space: pre; overflow-x: auto">{html.escape(shown)}</pre>'
+    display({"text/html": page, "text/plain": shown}, raw=True)  # type: ignore[no-untyped-call]

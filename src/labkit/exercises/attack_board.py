@@ -157,10 +157,7 @@ async def sit(lab: Lab, attacks: Iterable[Attack]) -> dict[str, Any]:
 def _exam(outcome: dict[str, Any]) -> tuple[bool, str]:
     attacks, found, broken = outcome["attacks"], outcome["found"], outcome["broken"]
     if found == len(_WEAKNESSES):
-        return True, (
-            "All three: one user's yes counted for another's question; the claim was looked at first and burned last; "
-            "and whoever did not answer was asked again with a second claim."
-        )
+        return True, "All three: what your attacks delete there stays where it is on a janitor without them."
     hint = "Ask of each row of the board what it would do here, and what a client may send that no honest one does."
     if not attacks:
         hint = "Write an attack: it takes Alice's session, Mallory's, and the bucket."
