@@ -175,8 +175,9 @@ SPELLED = {"token": TOKEN, "mine": "vault:v001:AA", "known": [ZERO], "ten lines"
         ({"mine": ZERO}, "not done yet. That is one of those above"),
         ({"ten lines": FROZEN}, "not done yet. Transit does not open that"),
         ({"strict": OPENED}, "not done yet. The strict codec accepts it as well"),
-        ({"mine": None}, "not done yet. Your function returned a NoneType"),
-        ({"mine": b"vault"}, "not done yet. Your function returned a bytes"),
+        ({"mine": f"{TOKEN}\n"}, "not done yet. That is one of those above"),
+        ({"mine": None}, "not done yet. Your function returned 'NoneType'"),
+        ({"mine": b"vault"}, "not done yet. Your function returned 'bytes'"),
         ({"mine": KeyError()}, "not done yet. Your function failed (KeyError())"),
     ],
 )
@@ -187,7 +188,7 @@ def test_finding_another_spelling(capsys: pytest.CaptureFixture[str], different:
 @pytest.mark.parametrize(
     ("steps", "lost", "retired", "expected"),
     [
-        (["rotate", "wait", "retire"], [], True, "done. The new version seals"),
+        (["rotate", "wait", "retire"], [], True, "done. The old version is retired"),
         (["wait", "rotate", "wait", "retire"], [], True, "done."),
         (["rotate", "retire"], ["retire"], True, "not done yet. Somebody who was asked before 'retire'"),
         (["wait", "rotate", "retire"], ["retire"], True, "not done yet. Somebody who was asked before 'retire'"),
@@ -198,7 +199,7 @@ def test_finding_another_spelling(capsys: pytest.CaptureFixture[str], different:
         (("rotate", "wait", "retire"), [], True, "done."),
         (["rotate", "sleep", "retire"], [], True, "not done yet. Give a list of steps"),
         ("rotate", [], False, "not done yet. Give a list of steps"),
-        ([["rotate"]], [], False, "not done yet. This is not what the cell gave at first"),
+        ([["rotate"]], [], False, "not done yet. Give a list of steps"),
     ],
 )
 def test_rotating_without_turning_anybody_away(
@@ -211,15 +212,16 @@ def test_rotating_without_turning_anybody_away(
 @pytest.mark.parametrize(
     ("batch", "wait", "rest", "expected"),
     [
-        (64, 0.02, {"calls": 10}, "done. A short wait fills each call"),
+        (64, 0.02, {"calls": 10}, "done. OpenBao is spared"),
         (8, 0.03, {"calls": 10}, "done."),
         (64, 0, {"calls": 78}, "not done yet. Too many calls"),
         (64, 0.1, {"calls": 2}, "not done yet. Whoever comes first waits"),
         (3, 0.02, {"calls": 27}, "not done yet. A batch of fewer than four"),
         (64, 20, {"error": ValueError("20 s")}, "not done yet. That is a wait of a second or more"),
         (1000, 0.02, {"error": ValueError("1 to 200")}, "not done yet. There is no such batch (1 to 200)"),
-        ("64", 0.02, {"error": TypeError("a text")}, "not done yet. There is no such batch (a text)"),
-        (64, None, {"error": TypeError("none")}, "not done yet. There is no such batch (none)"),
+        ("64", 0.02, {"error": TypeError("a text")}, "not done yet. Give two numbers"),
+        (64, None, {"error": TypeError("none")}, "not done yet. Give two numbers"),
+        (64.5, 0.02, {"calls": 10}, "not done yet. Give two numbers"),
         (64, 0.02, {}, "not done yet. This is not what the cell gave at first"),
     ],
 )

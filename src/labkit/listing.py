@@ -12,6 +12,8 @@ from IPython.display import display
 
 _DOCUMENTED = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
+_STYLE = "white-space: pre; overflow-x: auto; margin: 0; font-size: var(--jp-code-font-size, 0.9em)"
+
 
 def source(thing: Any) -> None:
     """Display the source of a class, a function or a module, each docstring cut to its first line.
@@ -31,5 +33,5 @@ def source(thing: Any) -> None:
             if docstring.end_lineno != docstring.lineno:
                 lines[docstring.lineno - 1 : docstring.end_lineno] = [f'{first}"""']
     shown = "\n".join(lines)
-    page = f'<pre style="white-space: pre; overflow-x: auto">{html.escape(shown)}</pre>'
+    page = f'<pre style="{_STYLE}">{html.escape(shown)}</pre>'
     display({"text/html": page, "text/plain": shown}, raw=True)  # type: ignore[no-untyped-call]
