@@ -215,6 +215,8 @@ def test_rotating_without_turning_anybody_away(
         (64, 0.02, {"calls": 10}, "done. OpenBao is spared"),
         (8, 0.03, {"calls": 10}, "done."),
         (64, 0, {"calls": 78}, "not done yet. Too many calls"),
+        (64, 0.005, {"calls": 5}, "not done yet. Too many calls"),
+        (64, 0.02, {"calls": 80}, "not done yet. Too many calls"),
         (64, 0.1, {"calls": 2}, "not done yet. Whoever comes first waits"),
         (3, 0.02, {"calls": 27}, "not done yet. A batch of fewer than four"),
         (64, 20, {"error": ValueError("20 s")}, "not done yet. That is a wait of a second or more"),

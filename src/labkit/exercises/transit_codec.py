@@ -54,7 +54,8 @@ def _limits_of_a_batch(outcome: dict[str, Any]) -> tuple[bool, str]:
         return False, "Whoever comes first waits for all of that, which is longer than 30 milliseconds."
     if batch < 4:
         return False, "A batch of fewer than four can never have four states: let it be larger."
-    if outcome["calls"] > 80 / 4:
+    # Not by the calls alone: where a machine is busy, users come in heaps, and any limits will do.
+    if 1 + wait / 0.0025 < 4 or outcome["calls"] >= 80:
         return False, "Too many calls: hardly anybody else comes before a batch goes."
     return True, "OpenBao is spared, and nobody waits longer than they may."
 
