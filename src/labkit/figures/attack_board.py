@@ -54,7 +54,7 @@ def attack_board(table: Mapping[str, Mapping[str, Verdict]], title: str) -> None
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         axes.set(xlim=(-0.5, len(group) - 0.5), ylim=(len(table) - 0.5, -0.5))
-        axes.set_title(heading, fontsize=14, loc="left")
+        axes.set_title(heading, fontsize=14, loc="left", pad=12)
     panels[0].set_xlabel("✗ went through    – not applicable", fontsize=13, loc="left")
     figure.suptitle(title, x=0.01, ha="left", fontsize=15)
     show(figure, f"{title}. {'; '.join(_told(attack, row) for attack, row in table.items())}.")
