@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from pathlib import Path
 from typing import Any
 
+import anyio
+import evidence
+import nbformat
 import pytest
 from mcp import Client
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
@@ -20,6 +26,7 @@ from labkit.victims import DEFENSES, EPHEMERAL, KEYS, NOTHING, TEN_LINES, Victim
 
 pytestmark = pytest.mark.anyio
 GOES = board.THROUGH
+NOTEBOOK = Path(__file__).resolve().parents[1] / "notebooks/07-attack-board.ipynb"
 SHARED = ("ring", "envelope", "transit", TEN_LINES)
 BOUND = ("cross-user", "cross-tool", "cross-carrier", "other arguments")
 Table = dict[str, dict[str, str]]
@@ -253,6 +260,46 @@ def test_a_spelling_is_another_string(tokens: list[str]) -> None:
     for token in tokens:
         assert token not in spellings(token)
         assert len(set(spellings(token))) == len(spellings(token)) >= 1
+
+
+async def test_layers_stand_in_the_order_in_which_a_round_meets_them(lab: Lab) -> None:
+    """Each round is wrong for a layer and for those behind it; of several tries, the one that got furthest counts."""
+    victim = Victim(lab, "ring", True)
+    victim.bucket.restock()
+    with logged_reasons() as reasons:
+        async with Client(victim.server(ttl=0.05)) as client:
+            late = await ask(client, "logs/")
+            await anyio.sleep(0.06)
+            await verdict(attacks.tamper_one_byte(client, Question("secrets/", late.state)))
+            await verdict(attacks.swap_arguments(client, late, "secrets/"))
+        async with Client(victim.server()) as client:
+            used = await ask(client, "logs/")
+            await confirm(client, used)
+            await verdict(attacks.swap_arguments(client, used, "secrets/"))
+            said = await verdict(attacks.replay(client, used))
+    assert [board._LAYER_OF[reason] for reason in reasons] == ["seal", "expiry", "binding"]
+    assert said == janitor.REFUSALS["already redeemed"]
+    assert board.LAYERS == ("seal", "expiry", "binding", "tool", "claim", "plan")
+
+
+def test_the_notebook_has_a_row_for_each_attack_and_names_the_function_that_it_plays() -> None:
+    rows = re.findall(
+        r"^\| ([a-z -]+) \| .+ \| `(\w+)` \|$", evidence.prose(nbformat.read(NOTEBOOK, as_version=4)), re.M
+    )
+    assert [row for row, _ in rows] == list(board.ATTACKS)
+    for row, function in rows:
+        assert f"attacks.{function}(" in inspect.getsource(board.ATTACKS[row])
+
+
+def test_the_picture_has_a_group_without_single_use_and_one_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(figure, "show", lambda picture, alt: drawn.append(picture))
+    row = {name: board.Verdict(GOES, "") for name in ("ring", "ten-line transit", "ring + single use")}
+    figure.attack_board({"altered": row}, "A finding")
+    groups = {
+        axes.get_title(loc="left"): [tick.get_text() for tick in axes.get_xticklabels()] for axes in drawn[0].axes
+    }
+    assert groups == {"without single use": ["ring", "ten-line\ntransit"], "with single use": ["ring"]}
 
 
 def test_the_picture_says_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:

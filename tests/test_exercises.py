@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import labkit
 from labkit.access import rights
 from labkit.exercises import _JUDGES
+from labkit.exercises.crash_safety import judge_each, play
 
 FROZEN = "error -32602: Invalid or expired requestState"
 LOGS = [f"logs/2026-08-0{day}.log" for day in (1, 2, 3)]
@@ -266,6 +267,52 @@ def test_making_a_timetable(capsys: pytest.CaptureFixture[str], timetable: objec
 )
 def test_putting_out_a_fire(capsys: pytest.CaptureFixture[str], plan: object, opened: object, expected: str) -> None:
     assert told(capsys, "05.2", {"plan": plan, "opened": opened}).startswith(f"Exercise 05.2: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("choose", "expected"),
+    [
+        (
+            lambda state, age: "finish" if state == "executing" and age >= 60 else "leave",
+            "done. You decided 9 of 9 operations as they should be.",
+        ),
+        (lambda state, age: "finish", "not done yet. Planned for 5 s, it would be started"),
+        (lambda state, age: "leave", "not done yet. Executing for 300 s, it is left as it is"),
+        (
+            lambda state, age: "leave" if state == "planned" else "finish",
+            "not done yet. Executing for 5 s, it would be",
+        ),
+        (
+            lambda state, age: "leave" if state == "planned" or age < 60 else "finish",
+            "not done yet. Done for 300 s, it would be done again",
+        ),
+        (lambda state, age: None, "not done yet. For an operation that is planned, it gives a NoneType: answer"),
+        (lambda state, age: 60, "not done yet. For an operation that is planned, it gives 60: answer"),
+        (lambda state, age: 10**5000, "not done yet. For an operation that is planned, it gives a value of type int:"),
+        (lambda state, age: 1 // 0, "not done yet. For an operation that is planned, it gives ZeroDivisionError("),
+    ],
+)
+def test_choosing_what_may_be_finished(capsys: pytest.CaptureFixture[str], choose: Any, expected: str) -> None:
+    assert told(capsys, "06.1", judge_each(choose)).startswith(f"Exercise 06.1: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        (["redeem", "begin", "delete", "finish"], "done. Stopped at any of 6 points, all objects are there, or none"),
+        (["delete", "redeem", "begin", "finish"], "not done yet. Stopped after half of delete, 1 of 3 objects were"),
+        (["redeem", "delete", "begin", "finish"], "not done yet. Stopped after half of delete, 2 of 3 objects were"),
+        (["begin", "redeem", "delete", "finish"], "not done yet. Stopped after begin, 3 of 3 objects were gone"),
+        (["redeem", "finish", "begin", "delete"], "not done yet. The ledger did not go along (finish: "),
+        (["redeem"], "not done yet. Give each of the four steps once"),
+        (None, "not done yet. Give each of the four steps once"),
+    ],
+)
+def test_ordering_the_steps_of_a_purge(
+    capsys: pytest.CaptureFixture[str], lab: labkit.Lab, order: Any, expected: str
+) -> None:
+    answer = play(order, labkit.SingleUse(lab.client("confirmations")), labkit.Ledger(lab.client("ledger")))
+    assert told(capsys, "06.2", answer).startswith(f"Exercise 06.2: {expected}")
 
 
 @given(st.none() | st.integers() | st.text() | st.lists(st.text()) | st.dictionaries(st.text(), st.text()))

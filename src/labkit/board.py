@@ -19,12 +19,12 @@ from labkit.lab import Lab
 from labkit.victims import ARCHIVE, DEFENSES, DENIED, NOTHING, TEN_LINES, Victim
 
 THROUGH, NONE = "went through", "not applicable"
-LAYERS = ("seal", "binding", "expiry", "tool", "claim", "plan")
+LAYERS = ("seal", "expiry", "binding", "tool", "claim", "plan")
 """What can stop an attack, in the order in which a round meets it."""
 _LAYER_OF = {
     **dict.fromkeys(("malformed", "unknown key", "seal", "non-string requestState"), "seal"),
-    **dict.fromkeys(("request binding", "audience", "principal", "principal drift"), "binding"),
     **dict.fromkeys(("expired", "minted in the future"), "expiry"),
+    **dict.fromkeys(("request binding", "audience", "principal", "principal drift"), "binding"),
     "foreign state": "tool",
     "already redeemed": "claim",
     "wrong plan": "plan",

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ Attack = Callable[[Client, Client, Bucket], Awaitable[Any]]
 _WEAKNESSES = frozenset("abc")
 _TRIES = 3  # a race is not won every time
 _PATIENCE = 20  # seconds; an attack may wait, but not for ever
+_MOST = 50  # attacks
 _USED_UP = REFUSALS["already redeemed"]
 
 
@@ -76,6 +77,8 @@ def examined(
         if not isinstance(response, ElicitResult):
             return _question({**notes, "claim": claims.issue({"keys": notes["keys"]})} if "c" in weaknesses else notes)
         if (response.action, response.content) != ("accept", {"confirm": True}):
+            with suppress(AlreadyRedeemed):
+                claims.burn(notes["claim"])
             return "Declined: nothing was purged."
         try:
             keys = use(claims, notes)
@@ -109,61 +112,76 @@ def _question(notes: dict[str, Any]) -> InputRequiredResult:
     return InputRequiredResult(input_requests={QUESTION: ElicitRequest(params=form)}, request_state=json.dumps(notes))
 
 
-async def sit(lab: Lab, attacks: Iterable[Attack]) -> dict[str, Any]:
+async def sit(lab: Lab, attacks: Sequence[Attack]) -> dict[str, Any]:
     """Play a reader's attacks on the janitor of the exam, and count the weaknesses that they find.
 
     An attack finds a weakness when, under the very same moves, a janitor with this one weakness deletes something that
-    a janitor without any does not. Being refused may raise whatever it likes; the bucket decides.
+    a janitor without any does not. Being refused may raise whatever it likes; the bucket decides. An attack that once
+    takes longer than 20 s is not played again.
 
     Args:
         lab: where keys lie and plans are parked.
-        attacks: coroutine functions `attack(alice, mallory, bucket)`.
+        attacks: a list or tuple of coroutine functions `attack(alice, mallory, bucket)`, 50 at most.
 
     Returns:
-        How many attacks there were, how many weaknesses they found, and what else than a refusal was raised.
+        How many attacks there were (None if that was no such list), how many weaknesses they found, and what went
+        wrong in them, other than a refusal.
     """
+    if not isinstance(attacks, list | tuple) or len(attacks) > _MOST:
+        return {"attacks": None, "found": 0, "broken": []}
     parking = lab.client("confirmations")
     sealing = RequestStateSecurity.ephemeral(ttl=120)
     found: set[str] = set()
     broken: list[str] = []
-    attacks = list(attacks)
 
-    async def deletes(attack: Attack, weaknesses: frozenset[str]) -> Counter[str]:
+    async def deletes(attack: Attack, weaknesses: frozenset[str]) -> tuple[Counter[str], bool]:
+        """What was deleted, and whether the attack came to its end in time."""
         bucket = Slow()
         bucket.restock()
         servers = [examined(user, sealing, parking, bucket, weaknesses) for user in ("alice", "mallory")]
         with logged_reasons(), log_lines("labkit"):
             async with AsyncExitStack() as stack:
                 alice, mallory = [await stack.enter_async_context(Client(server)) for server in servers]
+                limit = asyncio.timeout(_PATIENCE)
                 try:
-                    async with asyncio.timeout(_PATIENCE):
+                    async with limit:
                         await attack(alice, mallory, bucket)
                 except MCPError:
                     pass  # refused by the boundary
                 except Exception as error:
-                    broken.append(f"{type(error).__name__}: {error}")
-        return bucket.deletions
+                    raised = f"ended with {type(error).__name__}: {error}"
+                    broken.append(f"took longer than {_PATIENCE} s" if limit.expired() else raised)
+        return bucket.deletions, not limit.expired()
 
-    for attack in attacks:
-        standard = await deletes(attack, frozenset())
+    async def play(attack: Attack) -> None:
+        standard, in_time = await deletes(attack, frozenset())
         for weakness in sorted(_WEAKNESSES):
             for _ in range(_TRIES):
-                if await deletes(attack, frozenset(weakness)) - standard:
+                if not in_time:
+                    return
+                deleted, in_time = await deletes(attack, frozenset(weakness))
+                if deleted - standard:
                     found.add(weakness)
                     break
+
+    for attack in attacks:
+        await play(attack)
     return {"attacks": len(attacks), "found": len(found), "broken": list(dict.fromkeys(broken))}
 
 
 def _exam(outcome: dict[str, Any]) -> tuple[bool, str]:
     attacks, found, broken = outcome["attacks"], outcome["found"], outcome["broken"]
+    if attacks is None:
+        return False, f"Give `sit` a list of your attacks, {_MOST} at most, such as `sit(lab, [my_attack])`."
+    told = f"Your {attacks} attack{'' if attacks == 1 else 's'} found {found} of {len(_WEAKNESSES)} weaknesses."
     if found == len(_WEAKNESSES):
-        return True, "All three: what your attacks delete there stays where it is on a janitor without them."
+        return True, told
     hint = "Ask of each row of the board what it would do here, and what a client may send that no honest one does."
     if not attacks:
         hint = "Write an attack: it takes Alice's session, Mallory's, and the bucket."
     elif broken:
-        hint = f"One of your attacks ended with {broken[0][:120]}."
-    return False, f"Your {attacks} attack(s) found {found} of {len(_WEAKNESSES)} weaknesses. {hint}"
+        hint = f"One of your attacks {broken[0][:130]}."
+    return False, f"{told} {hint}"
 
 
 def explain_each(explain: Callable[[Event, list[Event]], Any], log: Unseen) -> list[tuple[str, Any]]:
@@ -198,10 +216,17 @@ def _forensics(answers: list[tuple[str, Any]]) -> tuple[bool, str]:
         if isinstance(said, Exception):
             return False, f"{told}: your function raised {type(said).__name__}: {str(said)[:80]}. {_MISSED[truth]}"
         if said not in WORDS:
-            return False, f"{told}: your function said {str(said)[:40]!r}; use one of {', '.join(_MISSED)}."
+            return False, f"{told}: your function said {_shown(said)}; use one of {', '.join(_MISSED)}."
         if said != truth:
             return False, f"{told} is not {said!r}. {_MISSED[truth]}"
-    return True, f"{len(answers)} refusals that look alike to whoever was refused, told apart by their history."
+    return True, f"You explained {len(answers)} of {len(answers)} refusals."
+
+
+def _shown(said: Any) -> str:
+    try:
+        return repr(said)[:40]
+    except Exception:  # an int of thousands of digits, above all
+        return f"a value of type {type(said).__name__}"
 
 
 JUDGES: dict[str, Judge] = {"07.1": _forensics, "07.2": _exam}

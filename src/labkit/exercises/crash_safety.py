@@ -114,8 +114,7 @@ def _asked(choose: Callable[[str, int], str], state: str, age: int) -> Any:
 def _choices(choices: list[tuple[str, int, str, Any]]) -> tuple[bool, str]:
     for state, age, right, said in choices:
         if said not in ("leave", "finish"):
-            told = repr(said)[:60] if isinstance(said, str | int | Exception) else f"a {type(said).__name__}"
-            return False, f'For an operation that is {state}, it gives {told}: answer "leave" or "finish".'
+            return False, f'For an operation that is {state}, it gives {_shown(said)}: answer "leave" or "finish".'
         if said == right:
             continue
         if state == "planned":
@@ -125,7 +124,14 @@ def _choices(choices: list[tuple[str, int, str, Any]]) -> tuple[bool, str]:
         if right == "leave":
             return False, f"Executing for {age} s, it would be taken over: a server that is alive is at work on it."
         return False, f"Executing for {age} s, it is left as it is: its server will not come back."
-    return True, "What was begun is finished once its server must be gone, and nothing else is touched."
+    return True, f"You decided {len(choices)} of {len(choices)} operations as they should be."
+
+
+def _shown(said: Any) -> str:
+    try:
+        return repr(said)[:60] if isinstance(said, str | int | Exception) else f"a {type(said).__name__}"
+    except Exception:  # an int of thousands of digits, above all
+        return f"a value of type {type(said).__name__}"
 
 
 JUDGES: dict[str, Judge] = {"06.1": _choices, "06.2": _order}
