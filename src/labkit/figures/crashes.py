@@ -43,7 +43,8 @@ def crash_points(runs: Mapping[str, Mapping[str, Sequence[int]]], of: int, title
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_xlabel("killed after")
     panels[0].set_ylabel("objects left at the end")
-    figure.suptitle(f"{title} (● all or nothing, ✕ a part)", x=0.01, ha="left", fontsize=12)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+    figure.supxlabel("● all or nothing    ✕ a part", x=0.01, ha="left", fontsize=10)
     told = "; ".join(
         f"{way}: {', '.join(f'after {step} {_counts(counts)}' for step, counts in points.items())}"
         for way, points in runs.items()
