@@ -24,7 +24,7 @@ from labkit.async_client import AsyncClient
 from labkit.batching import BatchQueue, Full
 from labkit.errors import LabError, outage, part, said
 from labkit.provision import TRANSIT_KEY
-from labkit.transit import FORMAT, cannot_use, ciphertext_of, refusal, token_of
+from labkit.transit import FORMAT, cannot_use, check_length, ciphertext_of, refusal, token_of
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class BatchedTransit:
         Raises:
             ValueError: a number is out of range.
         """
-        if not 1 <= batch <= _MOST:
+        if batch not in range(1, _MOST + 1):
             raise ValueError(f"a batch has 1 to {_MOST} states, not {batch!r}")
         if not (0 <= wait < timeout < float("inf")):
             raise ValueError(f"a batch waits for less than the time-out of {timeout!r} s, not {wait!r} s")
@@ -101,7 +101,9 @@ class BatchedTransit:
 
         Raises:
             LabError: the middleware is not there.
+            ValueError: as `TransitCodec.seal`, so that none of the same batch suffers from it.
         """
+        check_length(payload)
         return self._round().hand_over(payload)
 
     def unseal(self, token: str) -> bytes:

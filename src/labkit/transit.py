@@ -57,6 +57,7 @@ class TransitCodec:
             OpenBaoUnavailable: OpenBao is away, refuses our token, or lacks the key.
             ValueError: `payload` is so long that its token would pass the limit of 1,000,000 characters.
         """
+        check_length(payload)
         text = base64.b64encode(payload).decode()
         return token_of(self._ask("sealing", self._transit.encrypt_data, text, "ciphertext"))
 
@@ -95,6 +96,16 @@ def refusal(text: str) -> str | None:
 def cannot_use(key: str, text: str) -> OpenBaoUnavailable:
     """Return the error for OpenBao's answer `text`, which is about the Transit key and not about a token."""
     return OpenBaoUnavailable(f"OpenBao cannot use the Transit key {key} ({text}): check that it and its mount exist.")
+
+
+def check_length(payload: bytes) -> None:
+    """Turn down what no token can hold before OpenBao is asked, which answers 413 to a whole batch.
+
+    Raises:
+        ValueError: its token would be longer than 1,000,000 characters.
+    """
+    if len(payload) > _MAX_TOKEN * 3 // 4:
+        raise ValueError(f"A state of {len(payload):,} bytes is too long: keep a state under 700,000 bytes.")
 
 
 def token_of(ciphertext: str) -> str:
