@@ -188,9 +188,8 @@ def test_a_retired_key_version_is_refused_and_the_new_one_works(own_lab: Lab) ->
 def test_a_state_too_long_to_unseal_is_not_sealed(codec: TransitCodec) -> None:
     longest = codec.seal(b"x" * 700_000)
     assert codec.unseal(longest) == b"x" * 700_000
-    for length in (749_990, 800_000, 26_000_000):  # the last one is more than OpenBao reads
-        with pytest.raises(ValueError, match=r"keep a state under 700,000 bytes"):
-            codec.seal(b"x" * length)
+    with pytest.raises(ValueError, match=r"keep a state under 700,000 bytes"):
+        codec.seal(b"x" * 800_000)
 
 
 @pytest.mark.parametrize("kind", ["aes256-gcm96", "aes128-gcm96", "chacha20-poly1305", "xchacha20-poly1305"])

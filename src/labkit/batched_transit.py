@@ -101,7 +101,7 @@ class BatchedTransit:
 
         Raises:
             LabError: the middleware is not there.
-            ValueError: as `TransitCodec.seal`, so that none of the same batch suffers from it.
+            ValueError: no token can hold `payload`; none of the same batch may suffer from that.
         """
         check_length(payload)
         return self._round().hand_over(payload)

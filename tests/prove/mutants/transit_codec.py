@@ -46,13 +46,6 @@ TRANSIT_CODEC = [
         "if False:",
         "tests/test_transit.py::test_a_state_too_long_to_unseal_is_not_sealed",
     ),
-    Mutant(
-        "codec: what no token can hold is not sent",
-        TRANSIT,
-        "        check_length(payload)\n",
-        "",
-        "tests/test_transit.py::test_a_state_too_long_to_unseal_is_not_sealed",
-    ),
     Mutant("codec: bound to its purpose", TRANSIT, ", associated_data=FORMAT", "", CODEC),
     Mutant("codec: a forgery is no outage", TRANSIT, "if reason := refusal(said(error)):", "if reason := None:", CODEC),
     Mutant(
