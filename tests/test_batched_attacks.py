@@ -12,13 +12,14 @@ import pytest
 from batched_desk import ASKED, DONE, NOT_SEALED, REFUSED, Desk, asked_by
 from mcp import Client
 from mcp.server.context import CallNext
+from mcp.server.mcpserver import Context
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 from waiting import stopped
 
 from labkit.async_client import AsyncClient
 from labkit.attacks import verdict
 from labkit.checks import log_lines, logged_reasons
-from labkit.front_desk import NOTES, booking
+from labkit.front_desk import NOTES, ask_then_report, booking
 from labkit.lab import Lab
 from labkit.transit import TransitCodec
 from labkit.wire import over_http
@@ -45,6 +46,21 @@ async def test_forty_forgeries_of_a_megabyte_hold_up_no_honest_round(lab: Lab) -
             assert set(await asyncio.gather(*forgeries)) == {REFUSED}
     assert reasons == ["seal"] * 40
     assert logged == []
+
+
+@pytest.mark.parametrize("length", [740_000, 26_000_000])
+async def test_a_state_that_is_too_long_is_of_one_round_only(lab: Lab, length: int) -> None:
+    """A plan may become as long as what a user has; OpenBao answers 413 to a whole batch."""
+    desk = Desk(lab.client("transit"), batch=3, wait=1)
+
+    @desk.server.tool(structured_output=False)
+    def plan(room: str, ctx: Context) -> Any:
+        answer: Any = ask_then_report(ctx)
+        return answer.model_copy(update={"request_state": "x" * length})
+
+    async with Client(desk.server) as client:
+        told = await asyncio.gather(*(verdict(booking(client)(name=name)) for name in ("book", "plan", "book")))
+    assert told == [ASKED, ASKED if length < 750_000 else NOT_SEALED, ASKED]
 
 
 async def test_who_is_cancelled_leaves_the_others_of_the_batch_alone(own_lab: Lab) -> None:
@@ -164,6 +180,21 @@ async def test_a_result_that_makes_no_sense_is_of_one_round_only(
             assert reasons == ["codec error"]
             told = await asyncio.gather(*(verdict(booking(client)()) for _ in range(3)))
             assert sorted(told) == [ASKED, ASKED, NOT_SEALED]
+
+
+async def test_results_count_for_nothing_where_the_status_says_that_the_call_failed(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(lab.client("transit"))
+    state, post = await asked_by(desk), AsyncClient.post
+
+    async def failed(self: AsyncClient, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        return 500, (await post(self, path, body))[1]
+
+    monkeypatch.setattr(AsyncClient, "post", failed)
+    async with Client(desk.server) as client:
+        assert await verdict(booking(client)(state)) == REFUSED
+        assert await verdict(booking(client)()) == NOT_SEALED
 
 
 async def test_what_is_said_of_one_state_is_shown_short(

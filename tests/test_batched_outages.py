@@ -43,6 +43,7 @@ async def test_who_finds_the_queue_full_is_told_so_and_may_come_again(own_lab: L
             ran = desk.ran
             assert await verdict(booking(client)(state)) == TOLD_BUSY
             assert desk.ran == ran, "no tool ran"
+            assert await client.session.list_tools(), "and what seals nothing goes on"
         assert logged == ["tools/call refused: OpenBao cannot follow, and the queue of requestStates is full"]
         wanted = ASKED if sealing else DONE
         assert all(wanted in told for told in await asyncio.gather(*rounds))
@@ -110,6 +111,16 @@ async def test_an_outage_lets_nothing_in_and_is_logged_without_a_secret(
     assert str(desk.openbao.token) not in shown
     for text in (state, payload.decode(), base64.b64encode(payload).decode()):
         assert not any(text[at : at + 12] in shown for at in range(9, len(text) - 12))
+
+
+async def test_a_key_that_is_gone_is_told_by_its_name(own_lab: Lab) -> None:
+    desk = Desk(own_lab.client("transit"))
+    state = await asked_by(desk)
+    delete_the_key(own_lab)
+    async with Client(desk.server) as client:
+        with log_lines("labkit") as logged:
+            assert await verdict(booking(client)(state)) == REFUSED
+    assert f"OpenBao cannot use the Transit key {TRANSIT_KEY} (" in logged[0]
 
 
 async def test_a_login_that_was_revoked_is_renewed(lab: Lab) -> None:

@@ -146,6 +146,12 @@ async def test_its_tokens_are_those_of_the_strict_codec(openbao: hvac.Client) ->
     assert await hand_over(desk(BatchedTransit(openbao), "back-office"), batched) == "refused: audience"
 
 
+async def test_the_key_is_that_which_was_asked_for(own_lab: Lab) -> None:
+    own_lab.admin.write_data("transit/keys/other", data={"type": "aes256-gcm96"})
+    strict = front_desk(RequestStateSecurity(codec=TransitCodec(own_lab.admin, "other")))
+    assert await hand_over(desk(BatchedTransit(own_lab.admin, "other")), strict) == "completed"
+
+
 async def test_one_bad_token_never_hurts_a_neighbor(openbao: hvac.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them are in one call, which OpenBao answers with an error."""
     server = desk(BatchedTransit(openbao, batch=4, wait=4))
@@ -222,7 +228,7 @@ async def test_it_is_attached_once(openbao: hvac.Client) -> None:
 @pytest.mark.parametrize(
     "numbers",
     [
-        *({"batch": 0}, {"batch": 201}, {"room": 0}, {"room": float("nan")}),
+        *({"batch": 0}, {"batch": 201}, {"batch": 63.5}, {"room": 0}, {"room": float("nan")}),
         *({"wait": -0.1}, {"wait": 5}, {"wait": float("nan")}),
         *({"timeout": 0}, {"timeout": -1}, {"timeout": float("inf")}, {"timeout": float("nan")}),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import weakref
 from collections.abc import Callable, Iterator
@@ -114,13 +115,49 @@ async def test_short_ones_overtake_long_ones_and_one_long_one_travels_along() ->
         await begun(work)
         tasks += await asking(queue, ["long 1", "long 2", "very long 3!!", "a", "b", "c"])
     assert (await asyncio.gather(*tasks))[1:3] == ["LONG 1", "LONG 2"], "each its own"
-    assert work.batches[1:] == [["a", "b", "c", "long 1"], ["long 2"], ["very long 3!!"]]
+    assert work.batches[1:] == [["long 1", "a", "b", "c"], ["long 2"], ["very long 3!!"]]
     with work.held():
         tasks = await asking(queue, ["first"])
         await begun(work, 5)
-        tasks += await asking(queue, ["very long 4!!", "d", "e"])
+        tasks += await asking(queue, ["d", "very long 4!!", "e"])
     await asyncio.gather(*tasks)
-    assert work.batches[5:] == [["d", "e", "very long 4!!"]]
+    assert work.batches[5:] == [["d", "very long 4!!", "e"]]
+
+
+async def test_a_crowd_of_short_ones_that_never_ends_keeps_no_long_one_for_ever() -> None:
+    """Twice as many users as a batch has items are enough for that: while a call is out, a whole batch gathers."""
+
+    async def call(items: list[str]) -> list[str]:
+        await asyncio.sleep(0.001)
+        return items
+
+    queue = queue_of(call, batch=4, size=12, timeout=5)
+
+    async def user() -> None:
+        while True:
+            await queue.ask("a")
+
+    crowd = [asyncio.create_task(user()) for _ in range(12)]
+    try:
+        for _ in range(3):
+            assert await queue.ask("long 1") == "long 1"
+    finally:
+        for each in crowd:
+            each.cancel()
+
+
+async def test_nothing_of_who_comes_first_clings_to_the_calls() -> None:
+    """They are made for all: neither the log nor a trace may tell them as those of one user."""
+    user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
+    seen: list[str] = []
+
+    async def call(items: list[str]) -> list[str]:
+        seen.append(user.get())
+        return items
+
+    user.set("ann")
+    assert await queue_of(call).ask("a") == "a"
+    assert seen == ["nobody"]
 
 
 async def test_a_batch_waits_for_company_only_until_it_is_complete() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,22 @@ def test_a_body_that_is_cut_short_is_an_error_of_the_call(site: Site, session: P
     for each in (session, requests.Session()):
         with pytest.raises(requests.exceptions.ChunkedEncodingError):
             call(each, site.url + "/cut-short")
+
+
+def test_a_call_ends_with_its_time_out(session: PlainSession) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hangs_up = threading.Timer(5, silent.shutdown, (socket.SHUT_RDWR,))
+        hangs_up.start()
+        with pytest.raises(requests.exceptions.ReadTimeout):
+            call(session, f"http://127.0.0.1:{silent.getsockname()[1]}/v1", timeout=0.2)
+        hangs_up.cancel()
+
+
+def test_each_server_is_asked_itself(site: Site, session: PlainSession) -> None:
+    with echo_site(pytest.MonkeyPatch()) as other:
+        for each in (site, other):
+            call(session, each.url + "/v1")
+    assert len(site.asked) == len(other.asked) == 1
 
 
 def test_hooks_see_each_answer_and_may_put_another_in_its_place(site: Site, session: PlainSession) -> None:

@@ -24,6 +24,7 @@ def stopped(lab: Lab) -> Iterator[None]:
     """The OpenBao of a lab of one's own stands still: it takes connections, and answers nothing."""
     pid = lab._server._child.process.pid
     os.kill(pid, signal.SIGSTOP)
+    os.waitpid(pid, os.WUNTRACED)  # until its last thread stands still: one that runs on may answer yet
     try:
         yield
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import contextvars
 import io
 import json
 import os
@@ -33,12 +33,16 @@ class AsyncClient:
         session: requests.Session = client.adapter.session
         address = str(client.adapter.base_uri)
         settings: Any = session.merge_environment_settings(address, {}, False, session.verify, session.cert)
-        self._proxy = requests.utils.select_proxy(address, settings["proxies"])
+        proxy = requests.utils.select_proxy(address, settings["proxies"])
+        self._proxy = f"http://{proxy}" if proxy and "://" not in proxy else proxy  # as `requests` reads it
         self._tls = _tls(settings["verify"], settings["cert"]) if address.startswith("https:") else True
-        self._http = aiohttp.ClientSession(address)
-        keeper = asyncio.create_task(_close_at_the_end(self._http))
+        self._address = address.rstrip("/")  # with a path, perhaps, which a base address of aiohttp would lose
+        self._http = aiohttp.ClientSession()
+        # It outlives the request that comes first, so nothing of that may cling to it.
+        nobody = contextvars.Context()
+        keeper = asyncio.create_task(_close_at_the_end(self._http), context=nobody)
         _keepers.add(keeper)
-        keeper.add_done_callback(_keepers.discard)
+        keeper.add_done_callback(_keepers.discard, context=nobody)
         weakref.finalize(self, _end, asyncio.get_running_loop(), keeper).atexit = False
 
     async def post(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
@@ -78,7 +82,7 @@ class AsyncClient:
             headers["X-Vault-Namespace"] = self._client.adapter.namespace
         data = json.dumps(body).encode()
         async with self._http.post(
-            path,
+            self._address + path,
             data=data if len(data) < _LARGE else io.BytesIO(data),
             headers=headers,
             proxy=self._proxy,
@@ -95,13 +99,16 @@ async def _close_at_the_end(http: aiohttp.ClientSession) -> None:
     """Wait for the end of the event loop, which cancels what still runs, or for that of the client."""
     try:
         await asyncio.Event().wait()
-    finally:
+    except asyncio.CancelledError:  # no `finally`: on a loop that was closed without that, nothing can wait any more
         await http.close()
+        raise
 
 
 def _end(loop: asyncio.AbstractEventLoop, keeper: asyncio.Task[None]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended
+    try:
         loop.call_soon_threadsafe(keeper.cancel)
+    except RuntimeError:  # the loop has ended; if it cancelled nothing, the connections go with the task
+        _keepers.discard(keeper)
 
 
 def _tls(verify: bool | str, cert: Any) -> ssl.SSLContext | bool:

@@ -24,7 +24,7 @@ from labkit.async_client import AsyncClient
 from labkit.batching import BatchQueue, Full
 from labkit.errors import LabError, outage, part, said
 from labkit.provision import TRANSIT_KEY
-from labkit.transit import FORMAT, cannot_use, ciphertext_of, refusal, token_of
+from labkit.transit import FORMAT, cannot_use, check_length, ciphertext_of, refusal, token_of
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class BatchedTransit:
         Raises:
             ValueError: a number is out of range.
         """
-        if not 1 <= batch <= _MOST:
+        if batch not in range(1, _MOST + 1):
             raise ValueError(f"a batch has 1 to {_MOST} states, not {batch!r}")
         if not (0 <= wait < timeout < float("inf")):
             raise ValueError(f"a batch waits for less than the time-out of {timeout!r} s, not {wait!r} s")
@@ -101,7 +101,9 @@ class BatchedTransit:
 
         Raises:
             LabError: the middleware is not there.
+            ValueError: no token can hold `payload`; none of the same batch may suffer from that.
         """
+        check_length(payload)
         return self._round().hand_over(payload)
 
     def unseal(self, token: str) -> bytes:
@@ -127,15 +129,14 @@ class BatchedTransit:
         if context.method not in INPUT_REQUIRED_METHODS:
             return await call_next(context)
         sealing, opening = self._queues_here()
+        if sealing.full:  # then the answer could not be sealed, so nothing is begun
+            raise _busy(context.method)
+        this = _Round()
+        await this.open(context, opening)
         task: Any = asyncio.current_task()
+        self._rounds[task] = this
         try:
-            if sealing.full:  # then the answer could not be sealed, so nothing is begun
-                raise Full
-            self._rounds[task] = this = _Round()
-            await this.open(context.params, opening)
             result = await call_next(context)
-        except Full:
-            raise _busy(context.method) from None
         finally:
             self._rounds.pop(task, None)
         return await this.close(context.method, result, sealing)
@@ -213,16 +214,16 @@ class _Round:
         self._payload: bytes | None = None
         self._place = ""  # what stands for a token that is not there yet; worth nothing
 
-    async def open(self, params: Mapping[str, Any] | None, queue: _Opening) -> None:
-        """Open the state in `params`, if there is one; what is wrong with it is for the boundary to hear."""
-        token = (params or {}).get("requestState")
+    async def open(self, context: ServerRequestContext[Any, Any], queue: _Opening) -> None:
+        """Open the state that came, if one did; what is wrong with it is for the boundary to hear."""
+        token = (context.params or {}).get("requestState")
         if not isinstance(token, str):
             return
         self._token = token
         try:
             self._opened = await queue.ask(ciphertext_of(token))
         except Full:
-            raise
+            raise _busy(context.method) from None
         except Exception as error:  # deny on error, as the boundary does
             self._opened = error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import copy
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -88,7 +89,8 @@ class BatchQueue(Generic[Item, Result]):
         if len(self._waiting) >= self._batch:
             self._enough.set()
         if self._worker is None or self._worker.done():
-            self._worker = loop.create_task(self._work())
+            # It works for all, so nothing of who happens to come first (a user, a trace) may cling to it.
+            self._worker = loop.create_task(self._work(), context=contextvars.Context())
         alarm = loop.call_later(self._timeout, self._give_up, answer)
         try:
             return await answer
@@ -119,16 +121,20 @@ class BatchQueue(Generic[Item, Result]):
             await asyncio.sleep(0)
 
     def _take(self) -> dict[asyncio.Future[Result], Item]:
-        """The oldest items, as many as a call may have; but short ones first.
+        """The oldest items, as many as a call may have; but of the long ones, only the oldest waits its turn in line.
 
         An item is short if a whole batch of its like fits into a call. A long one takes OpenBao as much time as
-        hundreds of them, and may be a forgery of which somebody sends many.
+        hundreds of them, and may be a forgery of which somebody sends many. So the others go behind all short ones;
+        the oldest does not, or a crowd of short ones would keep it until it is too late.
         """
+        oldest = next((answer for answer, item in self._waiting.items() if self._is_long((answer, item))), None)
         batch: dict[asyncio.Future[Result], Item] = {}
         size = 0  # of the long ones
-        for answer, item in sorted(self._waiting.items(), key=self._is_long):
+        for answer, item in sorted(
+            self._waiting.items(), key=lambda each: self._is_long(each) and each[0] is not oldest
+        ):
             before, size = size, size + len(item) * self._is_long((answer, item))
-            if len(batch) == self._batch or (before and size > self._size):
+            if len(batch) == self._batch or (before and size > max(before, self._size)):
                 break
             batch[answer] = item
         for answer in batch:

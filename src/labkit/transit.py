@@ -97,6 +97,16 @@ def cannot_use(key: str, text: str) -> OpenBaoUnavailable:
     return OpenBaoUnavailable(f"OpenBao cannot use the Transit key {key} ({text}): check that it and its mount exist.")
 
 
+def check_length(payload: bytes) -> None:
+    """Turn down what no token can hold before OpenBao is asked, which answers 413 to a whole batch.
+
+    Raises:
+        ValueError: its token would be longer than 1,000,000 characters.
+    """
+    if len(payload) > _MAX_TOKEN * 3 // 4:
+        raise ValueError(f"A state of {len(payload):,} bytes is too long: keep a state under 700,000 bytes.")
+
+
 def token_of(ciphertext: str) -> str:
     """Return the token for a ciphertext of Transit: the same bits, in an alphabet that a URL can hold, not padded.
 
