@@ -310,7 +310,9 @@ def test_a_replica_that_cannot_start_says_why_and_leaves_nothing(
     )
     with pytest.raises(labkit.LabError, match=r"^A replica did not start: .*'301' is no number of seconds"):
         Fleet(own_namespace, bucket, count=1, codec="envelope", ttl=301)
-    with pytest.raises(labkit.LabError, match=r"^There is no codec 'aes': use one of ring, envelope, transit\.$"):
+    with pytest.raises(
+        labkit.LabError, match=r"^There is no codec 'aes': use one of ring, envelope, transit, batched\.$"
+    ):
         Fleet(own_namespace, bucket, codec="aes")
     assert list(tmp_path.iterdir()) == [bucket.folder]
     listed = subprocess.run(["ps", "-wweo", "args"], capture_output=True, text=True, check=True).stdout
