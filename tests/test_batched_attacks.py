@@ -64,7 +64,7 @@ async def test_a_state_that_is_too_long_is_of_one_round_only(lab: Lab, length: i
 
 
 async def test_who_is_cancelled_leaves_the_others_of_the_batch_alone(own_lab: Lab) -> None:
-    desk = Desk(own_lab.client("transit"), timeout=60)
+    desk = Desk(own_lab.client("transit"), timeout=20)
     state = await asked_by(desk)
     async with Client(desk.server) as client:
         with stopped(own_lab):

@@ -32,7 +32,7 @@ def anyio_backend() -> str:
 
 @pytest.mark.parametrize("sealing", [True, False])
 async def test_who_finds_the_queue_full_is_told_so_and_may_come_again(own_lab: Lab, sealing: bool) -> None:
-    desk = Desk(own_lab.client("transit"), batch=1, room=1, timeout=60)
+    desk = Desk(own_lab.client("transit"), batch=1, room=1, timeout=20)
     state = None if sealing else await asked_by(desk)
     async with Client(desk.server) as client:
         with stopped(own_lab), log_lines("labkit") as logged:
@@ -52,7 +52,7 @@ async def test_who_finds_the_queue_full_is_told_so_and_may_come_again(own_lab: L
 
 async def test_whoever_is_told_to_come_again_has_had_nothing_done_for_them(lab: Lab) -> None:
     """Fifty come at once where one may wait: a tool that has run may have used up a claim."""
-    desk = Desk(lab.client("transit"), batch=1, room=1, timeout=60)
+    desk = Desk(lab.client("transit"), batch=1, room=1, timeout=20)
     async with Client(desk.server) as client:
         told = await asyncio.gather(*(verdict(booking(client)()) for _ in range(50)))
         assert set(told) <= {ASKED, TOLD_BUSY}
