@@ -25,7 +25,7 @@ from mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
 SDK = Path(mcp.__file__).parent
-AT_ONCE = 5  # on two cores: most of the time, a proof waits for servers to start and for time to pass
+AT_ONCE = 3
 LIMIT = 180  # seconds
 LONG = ("notebooks/05", "notebooks/06")
 
