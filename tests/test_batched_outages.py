@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
-import signal
 from collections.abc import Callable
 
 import pytest
 from batched_desk import ASKED, DONE, NOT_SEALED, REFUSED, Desk, asked_by, forged
 from mcp import Client
+from taking_away import delete_the_key, delete_the_role, kill, seal_the_server
 from waiting import stopped
 
 from labkit.attacks import verdict
@@ -74,23 +73,6 @@ async def test_a_slow_openbao_holds_no_round_longer_than_the_time_out(own_lab: L
             assert any(late.format(doing) in line and "not an attack" in line for line in logged)
         assert DONE in await verdict(booking(client)(state)), "and when it is back, so are we"
         assert ASKED in await verdict(booking(client)())
-
-
-def kill(lab: Lab) -> None:
-    os.kill(lab._server._child.process.pid, signal.SIGKILL)
-
-
-def seal_the_server(lab: Lab) -> None:
-    lab._server.client("", token=lab._server.token).sys.seal()
-
-
-def delete_the_role(lab: Lab) -> None:
-    lab.admin.sys.delete_policy("transit")
-
-
-def delete_the_key(lab: Lab) -> None:
-    lab.admin.secrets.transit.update_key_configuration(TRANSIT_KEY, deletion_allowed=True)
-    lab.admin.secrets.transit.delete_key(TRANSIT_KEY)
 
 
 @pytest.mark.parametrize("outage", [kill, seal_the_server, delete_the_role, delete_the_key])

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import base64
 import logging
-import os
 import re
-import signal
 from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcp.server.request_state import InvalidRequestState
+from taking_away import delete_the_key, delete_the_role, kill, seal_the_server
 
 import labkit
 from labkit.lab import Lab
@@ -200,23 +199,6 @@ def test_a_forgery_is_one_under_every_kind_of_key(own_lab: Lab, kind: str) -> No
     assert codec.unseal(token) == PAYLOAD
     with pytest.raises(InvalidRequestState, match="seal"):
         codec.unseal(token[:40] + ("A" if token[40] != "A" else "B") + token[41:])
-
-
-def kill(lab: Lab) -> None:
-    os.kill(lab._server._child.process.pid, signal.SIGKILL)
-
-
-def seal_the_server(lab: Lab) -> None:
-    lab._server.client("", token=lab._server.token).sys.seal()
-
-
-def delete_the_role(lab: Lab) -> None:
-    lab.admin.sys.delete_policy("transit")
-
-
-def delete_the_key(lab: Lab) -> None:
-    lab.admin.secrets.transit.update_key_configuration(TRANSIT_KEY, deletion_allowed=True)
-    lab.admin.secrets.transit.delete_key(TRANSIT_KEY)
 
 
 def unmount(lab: Lab) -> None:

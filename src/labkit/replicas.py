@@ -40,7 +40,7 @@ def security(
 
     Args:
         codec: "ring" (keys from KV), "envelope" (keys that lie in KV encrypted), "transit" (no key at all), or
-            "batched" (the same, with many states in one call beside the event loop).
+            "batched" (the same, with many states in one call that holds up nobody).
         client: logged in as the role that `ROLES` names for it.
         ttl: seconds that a round may take.
         max_stale: for "ring", follow KV, and refuse after so many seconds without having read it; by default the ring
